@@ -1,0 +1,39 @@
+package llm
+
+// Model is what is known about a model. Zero means unknown. A model that no
+// provider lists may still be called.
+type Model struct {
+	Provider string `json:"provider"`
+	ID       string `json:"id"`
+	Name     string `json:"name,omitempty"`
+	// Window is the size of the context in tokens, input and output together.
+	Window int64 `json:"window,omitempty"`
+	// MaxOutput is the highest output ceiling of a request, in tokens.
+	MaxOutput int64 `json:"maxOutput,omitempty"`
+	Price     Price `json:"price,omitzero"`
+	// Modalities are the kinds of input: "text", "image". Nil means unknown.
+	Modalities []string `json:"modalities,omitempty"`
+	// Efforts are the reasoning efforts that the model offers, weakest first.
+	Efforts       []string `json:"efforts,omitempty"`
+	DefaultEffort string   `json:"defaultEffort,omitempty"`
+}
+
+// Ref is the model's name as a person types it, provider/model.
+func (m Model) Ref() string { return m.Provider + "/" + m.ID }
+
+// Price is in US dollars for a million tokens.
+type Price struct {
+	Input      float64 `json:"input,omitempty"`
+	Output     float64 `json:"output,omitempty"`
+	CacheRead  float64 `json:"cacheRead,omitempty"`
+	CacheWrite float64 `json:"cacheWrite,omitempty"`
+}
+
+// Cost returns what u costs in US dollars, and false when the price is unknown.
+func (p Price) Cost(u Usage) (float64, bool) {
+	if p == (Price{}) {
+		return 0, false
+	}
+	return (float64(u.Input)*p.Input + float64(u.Output)*p.Output +
+		float64(u.CacheRead)*p.CacheRead + float64(u.CacheWrite)*p.CacheWrite) / 1e6, true
+}

@@ -1,0 +1,136 @@
+// Package workspace is the seam for where an agent's hands are: files below
+// named roots, and commands. Tools and the harness's own calls of programs use
+// it and nothing else, so that a sandbox or a remote machine can stand behind it.
+//
+// A [Workspace] may be used by many goroutines at once.
+package workspace
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/dsh-harness/dsh/plugin"
+)
+
+// Service is the key of the provider of workspaces.
+var Service = plugin.NewKey[Provider]("workspace")
+
+// Provider opens workspaces.
+type Provider interface {
+	// Open returns the workspace of a session. It is closed with s.
+	Open(ctx context.Context, s *plugin.Scope, o Options) (Workspace, error)
+}
+
+// Options say where a workspace is.
+type Options struct {
+	Dir  string   // the session's folder, absolute; links are resolved
+	Dirs []string // further roots (--add-dir), absolute
+	// Env holds further environment for commands, NAME=value, allow-listed by
+	// who configures it.
+	Env []string
+}
+
+// Workspace is one session's files and commands.
+type Workspace interface {
+	// Dir is the session's folder with links resolved. Relative paths of tools
+	// are below it.
+	Dir() string
+	// Roots are the folders that may be written by the policy, Dir first, then
+	// the added ones, then the private temporary folder.
+	Roots() []string
+	// Temp is a private folder for temporary files; it goes with the workspace.
+	Temp() string
+	FS() FS
+	Exec() Exec
+	// Sandbox says how strongly commands are confined.
+	Sandbox() SandboxLevel
+}
+
+// SandboxLevel says how strongly commands are confined.
+type SandboxLevel string
+
+const (
+	SandboxNone    SandboxLevel = "none"
+	SandboxPartial SandboxLevel = "partial"
+	SandboxFull    SandboxLevel = "full"
+)
+
+// Place is a path after links were followed as far as they exist.
+type Place struct {
+	Path string // absolute, clean, without links
+	Root string // the root that Path lies below, "" when it is outside of all
+	// Rel is Path below Root with forward slashes, "." for the root itself.
+	Rel string
+	// Exists tells whether something is there.
+	Exists bool
+}
+
+// FS is the files of a workspace. Names are absolute, or relative to
+// [Workspace.Dir]. Writes stay below the roots, through links too: a name that
+// leads outside fails with [ErrOutside]. Reads may leave the roots where the
+// policy let them; what an FS guarantees is that it opens the very file that
+// [FS.Locate] described, or fails.
+type FS interface {
+	// Locate resolves name without opening it. It fails for an invalid name.
+	Locate(name string) (Place, error)
+	// Open opens a regular file or folder for reading. Devices, pipes and
+	// sockets are refused with an error that says what it is.
+	Open(name string) (fs.File, error)
+	Stat(name string) (fs.FileInfo, error)
+	Lstat(name string) (fs.FileInfo, error)
+	ReadDir(name string) ([]fs.DirEntry, error)
+	// WriteFile replaces or creates a file atomically: readers see the old or
+	// the new content. The mode and the link of an existing file are kept
+	// (a link is followed inside the roots), missing folders are made.
+	WriteFile(name string, data []byte, o WriteOptions) error
+	// Remove removes a file or an empty folder.
+	Remove(name string) error
+}
+
+// WriteOptions refine [FS.WriteFile].
+type WriteOptions struct {
+	Mode      fs.FileMode // of a new file; 0 means 0644
+	MustExist bool        // fail with fs.ErrNotExist when there is nothing to replace
+	MustBeNew bool        // fail with fs.ErrExist when something is there
+	// Expect, when not nil, is what the file must still hold.
+	Expect []byte
+}
+
+// Exec runs commands.
+type Exec interface {
+	// Run runs a command to its end and returns the facts about it. The error is
+	// for a command that could not be started; how it ended is in the Result.
+	// When ctx ends, or after Timeout, the command and everything that it started
+	// is ended: asked first, killed after [Command.Grace]. Nothing that it started
+	// is alive when Run returns.
+	Run(ctx context.Context, c Command) (Result, error)
+}
+
+// Command is a program to run.
+type Command struct {
+	Args []string // the program and its arguments; no shell is added
+	Dir  string   // relative to the session's folder, or absolute; "" is the folder
+	// Env is added to the allow-listed environment, NAME=value.
+	Env []string
+	// Stdin is nil for an empty input.
+	Stdin io.Reader
+	// Output receives stdout and stderr as they come, in order of arrival, from one
+	// goroutine; stderr says which. It must not block for long.
+	Output  func(p []byte, stderr bool)
+	Timeout time.Duration // 0 means none beyond ctx
+	Grace   time.Duration // between asking and killing; 0 means 2 s
+}
+
+// Result is how a command ended. The facts are independent of each other.
+type Result struct {
+	Code     int    // exit code, -1 when a signal ended it
+	Signal   string // e.g. "SIGKILL", "" when it exited
+	TimedOut bool   // Timeout passed before it ended
+	Canceled bool   // ctx ended before it did
+	// Leftover counts processes that were still running when the command itself
+	// had ended, and were ended with it.
+	Leftover int
+	Duration time.Duration
+}
