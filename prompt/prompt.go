@@ -7,6 +7,7 @@ package prompt
 
 import (
 	"context"
+	"strings"
 
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
@@ -46,8 +47,27 @@ var Service = plugin.NewKey[Assembler]("systemPrompt")
 
 // Assembler puts the visible sections together.
 type Assembler interface {
-	// Assemble returns the system text for s: the sections in order, joined by
-	// an empty line. It is called at the first request of a session and when
-	// the prefix is renewed, see the design of the loop.
-	Assemble(ctx context.Context, s *plugin.Scope, in Input) (string, error)
+	// Assemble returns the system prompt for s: the sections in order. The loop
+	// calls it before each step; what it returned at the first request of a
+	// session stays the session's system text, and a section that changed later
+	// reaches the model as a context message, see the design of the loop.
+	Assemble(ctx context.Context, s *plugin.Scope, in Input) (Prompt, error)
+}
+
+// Prompt is an assembled system prompt.
+type Prompt struct{ Parts []Part }
+
+// Part is one section's text; it is never empty.
+type Part struct {
+	Name string
+	Text string
+}
+
+// Text joins the parts by empty lines.
+func (p Prompt) Text() string {
+	texts := make([]string, len(p.Parts))
+	for i, part := range p.Parts {
+		texts[i] = part.Text
+	}
+	return strings.Join(texts, "\n\n")
 }

@@ -217,6 +217,8 @@ type ToolErrorData struct {
 type InboxData struct {
 	ID      string      `json:"id"`
 	Message llm.Message `json:"message"`
+	// Quiet input wakes nobody: it joins whatever runs next.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // InboxClearedData is the data of [InboxCleared].

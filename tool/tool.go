@@ -72,6 +72,9 @@ type Call struct {
 	Workspace workspace.Workspace // nil when the agent has none
 	// Progress receives live output of the body, for surfaces; never nil.
 	Progress func(text string)
+	// Asking is called, once, when a person has to be asked before the call may
+	// run: calls that do not depend on this one need not wait. May be nil.
+	Asking func()
 }
 
 // Result is what a call gives back.
