@@ -156,3 +156,9 @@ const (
 	FinishMaxTokens     Finish = "max-tokens"     // the output ceiling; a call may be cut
 	FinishContentFilter Finish = "content-filter" // the provider refused or cut the answer
 )
+
+// Truncated reports that the answer ended before the model was done. None of its
+// tool calls may run: the last one may be incomplete, and what the model would
+// have added is unknown. Every other finish lets complete calls run, whatever the
+// provider called it.
+func (f Finish) Truncated() bool { return f == FinishMaxTokens || f == FinishContentFilter }

@@ -1,5 +1,11 @@
 package llm
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Model is what is known about a model. Zero means unknown. A model that no
 // provider lists may still be called.
 type Model struct {
@@ -16,6 +22,20 @@ type Model struct {
 	// Efforts are the reasoning efforts that the model offers, weakest first.
 	Efforts       []string `json:"efforts,omitempty"`
 	DefaultEffort string   `json:"defaultEffort,omitempty"`
+}
+
+// CheckEffort returns nil when the model offers effort, when effort is empty, or
+// when nothing is known about the model's efforts; otherwise an [*Error] with
+// [CodeUnsupported] that names what there is. Adapters call it before they send.
+func (m Model) CheckEffort(effort string) error {
+	if effort == "" || m.Efforts == nil || slices.Contains(m.Efforts, effort) {
+		return nil
+	}
+	if len(m.Efforts) == 0 {
+		return &Error{Code: CodeUnsupported, Message: fmt.Sprintf("%s has no reasoning effort to choose, %q was asked for", m.Ref(), effort)}
+	}
+	return &Error{Code: CodeUnsupported, Message: fmt.Sprintf(
+		"%s has no reasoning effort %q; choose one of %s", m.Ref(), effort, strings.Join(m.Efforts, ", "))}
 }
 
 // Ref is the model's name as a person types it, provider/model.
