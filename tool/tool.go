@@ -72,9 +72,10 @@ type Call struct {
 	Workspace workspace.Workspace // nil when the agent has none
 	// Progress receives live output of the body, for surfaces; never nil.
 	Progress func(text string)
-	// Asking is called, once, when a person has to be asked before the call may
-	// run: calls that do not depend on this one need not wait. May be nil.
-	Asking func()
+	// Asking is called, at most once, right before a person is asked whether the call
+	// may run, with what it touches: calls that do not depend on that need not
+	// wait. May be nil.
+	Asking func(touches []Access)
 }
 
 // Result is what a call gives back.

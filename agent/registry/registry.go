@@ -2,7 +2,8 @@
 // to whoever registered as the factory: the loop. It is the plugin "agents", which
 // needs nothing and has no configuration:
 //
-//   - {id: agents, plugin: agents}
+//	# cordis.yml
+//	- {id: agents, plugin: agents}
 //
 // It serves [agent.Service]; any goroutine may use it.
 package registry
