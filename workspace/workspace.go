@@ -7,7 +7,6 @@ package workspace
 
 import (
 	"context"
-	"io"
 	"io/fs"
 	"time"
 
@@ -67,16 +66,18 @@ type Place struct {
 	Exists bool
 }
 
-// FS is the files of a workspace. Names are absolute, or relative to
-// [Workspace.Dir]. Writes stay below the roots, through links too: a name that
+// FS is the files of a workspace. Names are absolute, relative to
+// [Workspace.Dir], or begin with ~/ for the home folder. Writes stay below the roots, through links too: a name that
 // leads outside fails with [ErrOutside]. Reads may leave the roots where the
 // policy let them; what an FS guarantees is that it opens the very file that
 // [FS.Locate] described, or fails.
 type FS interface {
-	// Locate resolves name without opening it. It fails for an invalid name.
+	// Locate resolves name without opening it. It fails for an invalid name and
+	// where it may not look. A name that exists only in another Unicode spelling is
+	// that file.
 	Locate(name string) (Place, error)
-	// Open opens a regular file or folder for reading. Devices, pipes and
-	// sockets are refused with an error that says what it is.
+	// Open opens a regular file or folder for reading. Devices, pipes, sockets and
+	// files that the kernel makes up are refused with [ErrSpecial].
 	Open(name string) (fs.File, error)
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
@@ -91,7 +92,7 @@ type FS interface {
 
 // WriteOptions refine [FS.WriteFile].
 type WriteOptions struct {
-	Mode      fs.FileMode // of a new file; 0 means 0644
+	Mode      fs.FileMode // of a new file, less the umask; 0 means 0666
 	MustExist bool        // fail with fs.ErrNotExist when there is nothing to replace
 	MustBeNew bool        // fail with fs.ErrExist when something is there
 	// Expect, when not nil, is what the file must still hold.
@@ -104,7 +105,7 @@ type Exec interface {
 	// for a command that could not be started; how it ended is in the Result.
 	// When ctx ends, or after Timeout, the command and everything that it started
 	// is ended: asked first, killed after [Command.Grace]. Nothing that it started
-	// is alive when Run returns.
+	// is alive when Run returns; an error that says otherwise names what may be.
 	Run(ctx context.Context, c Command) (Result, error)
 }
 
@@ -114,18 +115,23 @@ type Command struct {
 	Dir  string   // relative to the session's folder, or absolute; "" is the folder
 	// Env is added to the allow-listed environment, NAME=value.
 	Env []string
-	// Stdin is nil for an empty input.
-	Stdin io.Reader
-	// Output receives stdout and stderr as they come, in order of arrival, from one
-	// goroutine; stderr says which. It must not block for long.
-	Output  func(p []byte, stderr bool)
+	// Stdin is what the command can read; after it, and when it is empty, comes the
+	// end of the input.
+	Stdin []byte
+	// Output receives what the command writes as it comes; stderr says where to. Its
+	// calls do not overlap, p is only valid during the call, and a call must not block
+	// for long: the command waits meanwhile. Nil throws the output away.
+	Output func(p []byte, stderr bool)
+	// Merged lets stdout and stderr share one pipe, so that their order is exact;
+	// Output then gets all of it with stderr false.
+	Merged  bool
 	Timeout time.Duration // 0 means none beyond ctx
 	Grace   time.Duration // between asking and killing; 0 means 2 s
 }
 
 // Result is how a command ended. The facts are independent of each other.
 type Result struct {
-	Code     int    // exit code, -1 when a signal ended it
+	Code     int    // exit code, -1 when a signal ended the command
 	Signal   string // e.g. "SIGKILL", "" when it exited
 	TimedOut bool   // Timeout passed before it ended
 	Canceled bool   // ctx ended before it did

@@ -1,0 +1,20 @@
+//go:build unix
+
+package local
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// keepOwner gives file the owner and group of old, as far as we may.
+func keepOwner(file *os.File, old fs.FileInfo) {
+	st, ok := old.Sys().(*syscall.Stat_t)
+	if !ok || (int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid()) {
+		return
+	}
+	if file.Chown(int(st.Uid), int(st.Gid)) != nil {
+		_ = file.Chown(-1, int(st.Gid)) // a group that we are in may still be kept
+	}
+}
