@@ -34,7 +34,7 @@ examples: build ## starts each example
 	./examples/run
 
 fuzz: ## each fuzz target for FUZZTIME
-	./internal/rules/fuzz $(or $(FUZZTIME),1m)
+	./.ci/fuzz $(or $(FUZZTIME),1m)
 
 nightly: check ## full counts, fuzzing, benchmarks
 	DSH_TEST_FULL=1 CGO_ENABLED=1 go test -race -timeout 4h ./...
