@@ -42,7 +42,14 @@ type wire struct {
 }
 
 type common struct {
-	Tags []string `json:"tags"`
+	Tags  []string          `json:"tags"`
+	Waits []backoff         `json:"waits"`
+	Grid  map[string][]bool `json:"grid"`
+}
+
+type backoff struct {
+	First time.Duration `json:"first" doc:"Before the second attempt."`
+	Any   []any         `json:"any"`
 }
 
 type model struct {
@@ -95,7 +102,7 @@ func plugins(seen func(wire)) []plugin.Definition {
 			Doc:   "Talks to a model server.",
 			Needs: []plugin.Need{service.Optional()},
 			Default: func() wire {
-				return wire{Timeout: 2 * time.Minute, Level: 1, Headers: map[string]string{"accept": "json"}, Stop: []string{"END"}, Fallback: &model{Name: "small", Window: 8}}
+				return wire{common: common{Waits: []backoff{{First: 90 * time.Second}}}, Timeout: 2 * time.Minute, Level: 1, Headers: map[string]string{"accept": "json"}, Stop: []string{"END"}, Fallback: &model{Name: "small", Window: 8}}
 			},
 			Start: func(_ context.Context, _ *plugin.Scope, c wire) error {
 				if seen != nil {
@@ -301,6 +308,8 @@ func describe(w wire) string {
 		}
 	}
 	add("tags", w.Tags, w.Tags == nil)
+	add("waits", fmt.Sprintf("%+v", w.Waits), len(w.Waits) == 1 && w.Waits[0].First == 90*time.Second)
+	add("hidden", w.hidden, w.hidden == 0)
 	add("url", fmt.Sprintf("%q", w.URL), w.URL == "")
 	add("timeout", w.Timeout, w.Timeout == 0)
 	add("retries", w.Retries, w.Retries == 0)

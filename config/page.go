@@ -50,11 +50,13 @@ func pageLines(prefix string, v reflect.Value, within []reflect.Type) []string {
 	for _, s := range settingsOf(t) {
 		path, value := prefix+s.key, v.FieldByIndex(s.index)
 		def := ""
-		if raw := defaultOf(value); raw != nil && s.typ.Kind() != reflect.Struct {
+		inner := innerLines(path, value, within)
+		describedInside := len(inner) > 0 && (s.typ.Kind() == reflect.Struct || s.typ.Kind() == reflect.Pointer)
+		if raw := defaultOf(value); raw != nil && !describedInside {
 			def = "`" + string(raw) + "`"
 		}
 		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, typeName(s.typ), cell(def), cell(s.doc)))
-		lines = append(lines, innerLines(path, value, within)...)
+		lines = append(lines, inner...)
 	}
 	return lines
 }
@@ -100,9 +102,9 @@ func typeName(t reflect.Type) string {
 	case reflect.Struct:
 		return "map"
 	case reflect.Map:
-		return "map of " + typeName(t.Elem())
+		return "map of " + plural(typeName(t.Elem()))
 	case reflect.Slice:
-		return "list of " + typeName(t.Elem())
+		return "list of " + plural(typeName(t.Elem()))
 	case reflect.String:
 		return "text"
 	case reflect.Bool:
@@ -114,4 +116,16 @@ func typeName(t reflect.Type) string {
 	default: // integers: settingsOf lets nothing else through
 		return "whole number"
 	}
+}
+
+func plural(name string) string {
+	for _, of := range []string{"list", "map"} {
+		if rest, ok := strings.CutPrefix(name, of+" of "); ok {
+			return of + "s of " + rest
+		}
+	}
+	if name == "any" || name == "true or false" {
+		return name
+	}
+	return name + "s"
 }

@@ -34,9 +34,10 @@ func Schema(plugins []plugin.Definition) *jsonschema.Schema {
 		name := any(d.Name())
 		row.Properties[pluginKey].OneOf = append(row.Properties[pluginKey].OneOf, &jsonschema.Schema{Const: &name, Description: d.Doc()})
 		config := typeSchema(reflect.ValueOf(d.NewConfig()).Elem(), nil)
+		config.Type, config.Types = "", []string{"object", "null"}
 		row.AllOf = append(row.AllOf, &jsonschema.Schema{
 			If:   &jsonschema.Schema{Required: []string{pluginKey}, Properties: map[string]*jsonschema.Schema{pluginKey: {Const: &name}}},
-			Then: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{configKey: {AnyOf: []*jsonschema.Schema{config, {Type: "null"}}}}},
+			Then: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{configKey: config}},
 		})
 	}
 	return &jsonschema.Schema{
@@ -115,7 +116,7 @@ func orReference(name string) *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: name}, {Type: "string", Pattern: `^\$\{(env|file):[^}]*\}$`}}}
 }
 
-// defaultOf returns a default as JSON in the form that a file would have it, or nil where there is nothing to tell.
+// defaultOf returns a default as JSON, or nil where there is nothing to tell.
 func defaultOf(v reflect.Value) json.RawMessage {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer, reflect.Interface, reflect.String, reflect.Struct:
@@ -124,17 +125,51 @@ func defaultOf(v reflect.Value) json.RawMessage {
 		}
 	default:
 	}
-	x := v.Interface()
-	if d, ok := x.(time.Duration); ok {
-		x = shortDuration(d)
-	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(x); err != nil {
+	if err := encoder.Encode(written(v)); err != nil {
 		return nil // a default that JSON cannot hold is just not told
 	}
 	return bytes.TrimSpace(out.Bytes())
+}
+
+// written returns what a file would have to say to get v.
+func written(v reflect.Value) any {
+	t := v.Type()
+	if t == durationType {
+		return shortDuration(time.Duration(v.Int()))
+	}
+	if isJSON(t) || isText(t) {
+		return v.Interface()
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return written(v.Elem())
+	case reflect.Struct:
+		m := map[string]any{}
+		for _, s := range settingsOf(t) {
+			m[s.key] = written(v.FieldByIndex(s.index))
+		}
+		return m
+	case reflect.Slice:
+		all := make([]any, v.Len())
+		for i := range all {
+			all[i] = written(v.Index(i))
+		}
+		return all
+	case reflect.Map:
+		m := map[string]any{}
+		for k, e := range v.Seq2() {
+			m[k.String()] = written(e)
+		}
+		return m
+	default:
+		return v.Interface()
+	}
 }
 
 // shortDuration writes 2m0s as 2m and 1h0m0s as 1h.
