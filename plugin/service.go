@@ -4,18 +4,23 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 )
 
 type keyID struct{ name string }
 
 // Key names a service of type T. Declare one per service, as a package variable
-// next to the interface: var Service = plugin.NewKey[Registry]("tools").
+// next to the interface:
+//
+//	var Service = plugin.NewKey[Registry]("tools")
 type Key[T any] struct{ id *keyID }
 
-// NewKey returns a new key. Two keys are never equal, whatever their names.
+// NewKey returns a new key. Two keys are never equal, whatever their names; the name is
+// for people.
 func NewKey[T any](name string) Key[T] { return Key[T]{&keyID{name}} }
 
-// Need is a service that a plugin declares before it starts.
+// Need is a service that a plugin declares before it starts. A child may use what the
+// nodes above it declared.
 type Need struct {
 	key  *keyID
 	bond bond
@@ -33,7 +38,8 @@ const (
 	tracked
 )
 
-// Required makes a plugin wait for the service, and start again when its provider is replaced.
+// Required makes a plugin wait for the service. The plugin has stopped before an older
+// effect of the provider is undone, and starts again with the next provider.
 func (k Key[T]) Required() Need { return Need{k.id, required} }
 
 // Optional lets a plugin look the service up when it uses it, see [Key.Current].
@@ -42,16 +48,18 @@ func (k Key[T]) Optional() Need { return Need{k.id, optional} }
 
 // Tracked is for a plugin that builds on the service when it is there and does
 // without when it is not: it starts either way, and starts again when that changes.
-// It must not itself provide, directly or not, for the provider of that service:
-// the two would restart each other for ever.
+// When the provider itself depends on the plugin, the two would restart each other for
+// ever: the plugin fails, with an error that names the cycle. A provider that
+// stands below the plugin is none for it.
 func (k Key[T]) Tracked() Need { return Need{k.id, tracked} }
 
 // From returns the service of a required need. It panics when the need was not
-// declared: that is a mistake in the plugin, not a condition to handle.
+// declared, or was not declared as required and is not met: that is a mistake in the
+// plugin, not a condition to handle.
 func (k Key[T]) From(s *Scope) T {
 	v, ok := k.Current(s)
 	if !ok {
-		panic(fmt.Sprintf("plugin: %s uses service %q, which need not be there; ask with Current", s.node.path(), k.id.name))
+		panic(fmt.Sprintf("%s uses service %q, which need not be there; ask with Current", s.node.path(), k.id.name))
 	}
 	return v
 }
@@ -65,7 +73,7 @@ func (k Key[T]) From(s *Scope) T {
 func (k Key[T]) Current(s *Scope) (v T, ok bool) {
 	need, declared := s.declarationOf(k.id)
 	if declared == nil {
-		panic(fmt.Sprintf("plugin: %s uses service %q without declaring it", s.node.path(), k.id.name))
+		panic(fmt.Sprintf("%s uses service %q without declaring it", s.node.path(), k.id.name))
 	}
 	p := declared.deps[need]
 	if declared.node.needs[need].bond == optional {
@@ -80,7 +88,7 @@ func (k Key[T]) Current(s *Scope) (v T, ok bool) {
 	return p.value.(T), true
 }
 
-// declarationOf finds the need for key: a child may use what its parents declared.
+// declarationOf finds the need for key in s or a scope that it stands in.
 func (s *Scope) declarationOf(key *keyID) (need int, by *Scope) {
 	for ; s != nil; s = s.node.parent {
 		need = slices.IndexFunc(s.node.needs, func(n Need) bool { return n.key == key })
@@ -91,28 +99,21 @@ func (s *Scope) declarationOf(key *keyID) (need int, by *Scope) {
 	return -1, nil
 }
 
-// provider is one service on offer.
-type provider struct {
-	key   *keyID
-	value any
-	life  *Scope
-	users set[*Node] // whose life was given it; guarded by tree.mu
-}
-
-// Provide offers v under the key until the scope stops. Plugins that need it
-// start once this plugin is active, and have stopped before its older effects are undone.
+// Provide offers v under the key, in the realm of s, until s ends. Plugins that need it
+// see it once this plugin is active, and have stopped before its older effects are
+// undone. It is an error to provide what is provided in the same realm already, or nil.
 func (k Key[T]) Provide(s *Scope, v T) error {
+	if any(v) == nil {
+		return fmt.Errorf("%s provides nil as service %q", s.node.path(), k.id.name)
+	}
 	t, r := s.node.tree, s.node.realm
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := r.providers[k.id]; p != nil {
-		return fmt.Errorf("plugin: service %q is already provided by %s", k.id.name, p.life.node.path())
+		return fmt.Errorf("%s cannot provide service %q: %s does already", s.node.path(), k.id.name, p.life.node.path())
 	}
 	p := &provider{key: k.id, value: v, life: s, users: set[*Node]{}}
-	_, err := s.addLocked(&effect{label: "provide " + k.id.name, cleanup: func(ctx context.Context) error {
-		return t.withdraw(ctx, r, p)
-	}})
-	if err != nil {
+	if err := s.addLocked(p); err != nil {
 		return err
 	}
 	if r.providers == nil {
@@ -124,38 +125,31 @@ func (k Key[T]) Provide(s *Scope, v T) error {
 	return nil
 }
 
-// findLocked returns the provider n would get: the nearest realm, and only
-// active providers that are not about to stop and not below n itself.
-func (t *Tree) findLocked(n *Node, key *keyID) *provider {
-	for r := n.realm; r != nil; r = r.parent {
-		if p := r.providers[key]; p != nil && p.life.lastingLocked() && !n.encloses(p.life.node) {
-			return p
-		}
-		if r.isolates(key) {
-			return nil
-		}
-	}
-	return nil
+// provider is one service on offer.
+type provider struct {
+	effect
+	key   *keyID
+	value any
+	life  *Scope
+
+	// Guarded by tree.mu.
+	users     set[*Node] // whose life was given it
+	withdrawn bool
 }
 
-func (s *Scope) lastingLocked() bool {
-	return s.node.state == Active && !s.node.restart && !s.shut
+func (p *provider) name() string { return "provide " + p.key.name }
+
+func (p *provider) undoLocked(context.Context, time.Duration) {
+	n := p.life.node
+	p.withdrawn = true
+	delete(n.realm.providers, p.key)
+	n.tree.notifyLocked(n.realm, p.key)
 }
 
-// notifyLocked tells those who may see r that these services changed there.
-func (t *Tree) notifyLocked(r *Realm, keys ...*keyID) {
-	for _, key := range keys {
-		for n := range r.needers[key] {
-			n.reconcileLocked()
-		}
-	}
-}
-
-// withdraw removes p and waits until nobody holds it.
-func (t *Tree) withdraw(ctx context.Context, r *Realm, p *provider) error {
+// undone waits until nobody holds the service.
+func (p *provider) undone(ctx context.Context, _ time.Duration) error {
+	t := p.life.node.tree
 	t.mu.Lock()
-	delete(r.providers, p.key)
-	t.notifyLocked(r, p.key)
 	users := p.users.sorted(compareRows)
 	t.mu.Unlock()
 	for _, n := range users {
@@ -165,4 +159,33 @@ func (t *Tree) withdraw(ctx context.Context, r *Realm, p *provider) error {
 		}
 	}
 	return nil
+}
+
+// offeredLocked reports whether a life that starts now could be given p.
+func (p *provider) offeredLocked() bool {
+	n := p.life.node
+	return !p.withdrawn && n.state == Active && !n.restart && !p.life.shut
+}
+
+// findLocked returns the provider that n would get: the nearest realm's, if it is
+// active, is not about to stop, and does not stand below n itself.
+func (t *Tree) findLocked(n *Node, key *keyID) *provider {
+	for r := n.realm; r != nil; r = r.parent {
+		if p := r.providers[key]; p != nil && p.offeredLocked() && !n.encloses(p.life.node) {
+			return p
+		}
+		if r.isolates(key) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// notifyLocked tells those who may see r that these services changed there.
+func (t *Tree) notifyLocked(r *realm, keys ...*keyID) {
+	for _, key := range keys {
+		for n := range r.needers[key] {
+			n.reconcileLocked()
+		}
+	}
 }
