@@ -24,13 +24,14 @@ var Service = plugin.NewKey[Registry]("tools")
 
 // Spec describes a tool. [New] and [NewRaw] turn it into a [Definition].
 type Spec struct {
-	Name        string // what the model calls, [a-z0-9_]+
+	Name        string // what the model calls, [a-z0-9_]{1,64}
 	Description string // what the model reads
 	// Effect says what running a call twice does; crash repair depends on it.
 	Effect session.Effect
 	// Parallel calls may run beside others; any other call is a barrier.
 	Parallel bool
-	// Timeout bounds the body; 0 means the registry's default.
+	// Timeout bounds the body; 0 means the registry's default, a negative one no
+	// bound but the turn's.
 	Timeout time.Duration
 	// Access lists what a call with these arguments touches, for the policy.
 	// Nil means that the tool touches nothing outside of the harness. It is only
@@ -129,105 +130,13 @@ type Registry interface {
 	// Prepare resolves the tool, parses and checks raw (the model's string), and
 	// runs [PreExecute]. c has no arguments yet. It always returns a value: when the
 	// call may not run, Prepared holds the result to give instead. Calls of one
-	// step are prepared in model order.
+	// step are prepared in model order. When a listener rewrote the arguments,
+	// Prepare appends [session.ToolRewritten] to the session of c.
 	Prepare(ctx context.Context, s *plugin.Scope, c *Call, raw string) *Prepared
-	// Execute runs the body of a prepared call within [Execution] and [PostExecute].
-	// It always returns a result, also after a panic, a timeout, or when the body
-	// ignores that ctx ended: then it waits a grace period (10 s) and returns
-	// [CodeUnknownResult], leaving the body behind in the scope's care.
+	// Execute runs the body of a prepared call within [Execution] and [PostExecute];
+	// a refused call only passes [PostExecute]. It always returns a result that can
+	// be logged, also after a panic, a timeout, or when the body ignores that ctx
+	// ended: then it waits a grace period (10 s) and returns [CodeUnknownResult],
+	// leaving the body behind in the care of the registry's scope.
 	Execute(ctx context.Context, s *plugin.Scope, p *Prepared) Result
 }
-
-// Prepared is a call that went through [Registry.Prepare].
-type Prepared struct {
-	Call       *Call
-	Definition Definition // zero when there is no such tool
-	// Refused is the result of a call that must not run.
-	Refused *Result
-	// Verdict is what the policy said.
-	Verdict Verdict
-	// Digest is the hash of the arguments that were decided on.
-	Digest [32]byte
-}
-
-// Decision is what may happen with a call. A greater one is stricter and wins.
-type Decision int
-
-const (
-	Allow    Decision = iota // it runs
-	Confined                 // it runs in the sandbox
-	Ask                      // somebody has to allow it
-	Deny                     // it does not run
-)
-
-func (d Decision) String() string {
-	switch d {
-	case Allow:
-		return "allow"
-	case Confined:
-		return "confined"
-	case Ask:
-		return "ask"
-	case Deny:
-		return "deny"
-	}
-	return "unknown decision"
-}
-
-// Verdict is the outcome of [PreExecute].
-type Verdict struct {
-	Decision Decision // Allow or Confined: it runs; Ask: nobody could approve; Deny
-	// Reason is for the model and the person: which rule or who, and why.
-	Reason string
-	By     string // the plugin, rule or person that decided
-}
-
-// Pending is a call on its way through [PreExecute]. Listeners of the stage
-// Rewrite may change Call.Arguments (they are checked again); those of Decide
-// raise the decision with [Pending.Raise] and call next; those of Ask turn Ask into an
-// answer. Nobody lowers a decision but an answer to it.
-type Pending struct {
-	Call       *Call
-	Definition Definition
-	Verdict    Verdict
-}
-
-// Raise makes the decision at least d; the reason of the strictest is kept.
-func (p *Pending) Raise(d Decision, by, reason string) {
-	if d > p.Verdict.Decision || p.Verdict.By == "" {
-		p.Verdict = Verdict{Decision: max(d, p.Verdict.Decision), Reason: reason, By: by}
-	}
-}
-
-// Stages of [PreExecute].
-const (
-	Rewrite plugin.Stage = "rewrite"
-	Decide  plugin.Stage = "decide"
-	Answer  plugin.Stage = "ask"
-)
-
-// PreExecute decides about a call: tools/pre-execute. It runs in model order.
-var PreExecute = plugin.NewWaterfall[*Pending, Verdict]("tools/pre-execute", Rewrite, Decide, Answer)
-
-// Stages of [Execution].
-const (
-	Budget     plugin.Stage = "budget"
-	Permission plugin.Stage = "permission" // refuses a call whose arguments were not decided on
-	Barrier    plugin.Stage = "barrier"    // the log is durable before the body
-	Timeout    plugin.Stage = "timeout"
-	Sandbox    plugin.Stage = "sandbox"
-)
-
-// Execution wraps the body of a call: tools/execute.
-var Execution = plugin.NewWaterfall[*Prepared, Result]("tools/execute", Budget, Permission, Barrier, Timeout, Sandbox)
-
-// Stages of [PostExecute].
-const (
-	Inspect plugin.Stage = "inspect" // replace, block or annotate a result
-	Redact  plugin.Stage = "redact"
-	Spill   plugin.Stage = "spill" // what is too large goes to a file
-)
-
-// PostExecute passes a finished call's result: tools/post-execute. Listeners call
-// next for the result and return it, changed or not.
-var PostExecute = plugin.NewWaterfall[*Prepared, Result]("tools/post-execute", Inspect, Redact, Spill)

@@ -105,10 +105,10 @@ type checker struct {
 	count      int
 }
 
-// step is one step of the path to a value: a member, or an element when name is nil.
+// step is one step of the path to a value: a member, or an element.
 type step struct {
-	name  *string
-	index int
+	name  string
+	index int // of an element, -1 for a member
 }
 
 func (c *checker) value(n *node) {
@@ -181,7 +181,7 @@ func (c *checker) object(n *node) {
 		}
 		token := c.scalar()
 		key := decodeString(token)
-		c.path = append(c.path, step{name: &key})
+		c.path = append(c.path, step{key, -1})
 		c.out = append(append(c.out, token...), ':')
 		c.space()
 		c.pos++ // the colon
@@ -196,7 +196,7 @@ func (c *checker) object(n *node) {
 	c.out = append(c.out, '}')
 	for _, m := range n.members {
 		if m.required && !seen.has(m.name) {
-			c.path = append(c.path, step{name: &m.name})
+			c.path = append(c.path, step{m.name, -1})
 			c.violate("is missing")
 			c.path = c.path[:len(c.path)-1]
 		}
@@ -340,12 +340,12 @@ func (c *checker) where() string {
 	var b strings.Builder
 	for i, s := range c.path {
 		switch {
-		case s.name == nil:
+		case s.index >= 0:
 			fmt.Fprintf(&b, "[%d]", s.index)
 		case i > 0:
-			b.WriteString("." + *s.name)
+			b.WriteString("." + s.name)
 		default:
-			b.WriteString(*s.name)
+			b.WriteString(s.name)
 		}
 	}
 	return clip(strconv.Quote(b.String()))

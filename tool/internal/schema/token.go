@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -108,8 +109,9 @@ func decodeScalar(token []byte) any {
 
 // names is a set of the keys of one object.
 type names struct {
-	few  []string
-	many map[string]struct{}
+	few  [16]string
+	n    int
+	many map[string]struct{} // all of them, once there are more than fit into few
 }
 
 func (n *names) has(name string) bool {
@@ -117,12 +119,7 @@ func (n *names) has(name string) bool {
 		_, ok := n.many[name]
 		return ok
 	}
-	for _, s := range n.few {
-		if s == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(n.few[:n.n], name)
 }
 
 func (n *names) add(name string) bool {
@@ -132,11 +129,12 @@ func (n *names) add(name string) bool {
 	switch {
 	case n.many != nil:
 		n.many[name] = struct{}{}
-	case len(n.few) < 16:
-		n.few = append(n.few, name)
+	case n.n < len(n.few):
+		n.few[n.n] = name
+		n.n++
 	default:
-		n.many = make(map[string]struct{}, 64)
-		for _, s := range append(n.few, name) {
+		n.many = map[string]struct{}{name: {}}
+		for _, s := range n.few {
 			n.many[s] = struct{}{}
 		}
 	}
