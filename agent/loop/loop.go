@@ -74,14 +74,12 @@ func required() []plugin.Need {
 }
 
 // Plugin is the agent loop. It provides agentLoop and is the factory of agents.
-func Plugin() plugin.Plugin[Config] {
-	return plugin.Plugin[Config]{
-		Name:    "agent-loop",
-		Doc:     "Runs agents: asks the model, runs the tools it calls, and goes on until it is done.",
-		Needs:   append(required(), workspace.Service.Optional()),
-		Default: func() Config { return Config{ParallelCalls: 10} },
-		Start:   start,
-	}
+var Plugin = plugin.Plugin[Config]{
+	Name:    "agent-loop",
+	Doc:     "Runs agents: asks the model, runs the tools it calls, and goes on until it is done.",
+	Needs:   append(required(), workspace.Service.Optional()),
+	Default: func() Config { return Config{ParallelCalls: 10} },
+	Start:   start,
 }
 
 func start(_ context.Context, s *plugin.Scope, c Config) error {

@@ -5,9 +5,9 @@
 // Its listeners run on the goroutines of the agents. The row has no configuration, and
 // compositions mark it required:
 //
-//	- id: session-barrier
-//	  plugin: session-barrier
-//	  required: true
+//   - id: session-barrier
+//     plugin: session-barrier
+//     required: true
 package barrier
 
 import (
@@ -21,20 +21,20 @@ import (
 )
 
 // Plugin is the barrier.
-func Plugin() plugin.Plugin[struct{}] {
-	return plugin.Plugin[struct{}]{
-		Name:  "session-barrier",
-		Doc:   "Makes the log durable before each request to a model and before each tool.",
-		Needs: []plugin.Need{session.Service.Required()},
-		Start: func(_ context.Context, s *plugin.Scope, _ struct{}) error {
-			_, err := llm.StreamCall.On(s, barrier{session.Service.From(s)}.request, plugin.At(llm.Barrier))
-			if err != nil {
-				return err
-			}
-			_, err = tool.Execution.On(s, body, plugin.At(tool.Barrier))
-			return err
-		},
+var Plugin = plugin.Plugin[struct{}]{
+	Name:  "session-barrier",
+	Doc:   "Makes the log durable before each request to a model and before each tool.",
+	Needs: []plugin.Need{session.Service.Required()},
+	Start: start,
+}
+
+func start(_ context.Context, s *plugin.Scope, _ struct{}) error {
+	_, err := llm.StreamCall.On(s, barrier{session.Service.From(s)}.request, plugin.At(llm.Barrier))
+	if err != nil {
+		return err
 	}
+	_, err = tool.Execution.On(s, body, plugin.At(tool.Barrier))
+	return err
 }
 
 type barrier struct{ sessions session.Store }
