@@ -131,6 +131,31 @@ func TestSettlingFromWithinIsRefused(t *testing.T) {
 	})
 }
 
+// An owned goroutine may wait for its own node and for the tree: its context ends first.
+func TestSettlingFromAGoroutine(t *testing.T) {
+	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
+		n := must(tr.Root().Mount("p", nil, func(ctx context.Context, s *Scope) error {
+			for _, settle := range []func(context.Context) error{s.Node().Settle, tr.Settle} {
+				must(0, s.Go("g", func(ctx context.Context) error { d.add(fmt.Sprint(settle(ctx))); return nil }))
+			}
+			time.Sleep(time.Second)
+			return nil
+		}))
+		_ = n.Settle(bg)
+		synctest.Wait()
+		want(t, d.take(), "<nil> <nil>")
+
+		// While it waits, its node may be closed.
+		must(tr.Root().Mount("slow", nil, takes(20*time.Second)))
+		n = settled(must(tr.Root().Mount("p", nil, func(ctx context.Context, s *Scope) error {
+			return s.Go("g", func(ctx context.Context) error { d.add(fmt.Sprint(tr.Settle(ctx))); return nil })
+		})))
+		synctest.Wait()
+		took := elapsed(func() { _ = n.Close(bg) })
+		want(t, took.String()+" "+d.take(), "0s waiting for root/slow: the plugin is stopping")
+	})
+}
+
 // A parent may wait for its children while it starts.
 func TestWaitingForOthersIsAllowed(t *testing.T) {
 	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {

@@ -28,9 +28,10 @@ type undoer interface {
 	// undoLocked begins to undo. It is called once, with tree.mu held. limit is how
 	// long it may take, if that is up to plugin code.
 	undoLocked(ctx context.Context, limit time.Duration)
-	// undone waits until it is undone, or until ctx ends. It may be called more than
-	// once, only after undoLocked.
-	undone(ctx context.Context, limit time.Duration) error
+	// undoneLocked releases tree.mu until it is undone, or until ctx ends. It is called
+	// after undoLocked, the first time without releasing tree.mu in between, and again
+	// by whoever wants to wait too.
+	undoneLocked(ctx context.Context, limit time.Duration) error
 }
 
 // effect is what all undoers have.
@@ -71,15 +72,18 @@ func disposer(u undoer) func(context.Context) error {
 
 // undo begins to undo u, unless that has begun, and waits.
 func undo(ctx context.Context, u undoer, limit time.Duration) error {
-	e := u.base()
-	t := e.scope.node.tree
+	t := u.base().scope.node.tree
 	t.mu.Lock()
-	if !e.begun {
+	defer t.mu.Unlock()
+	return undoLocked(ctx, u, limit)
+}
+
+func undoLocked(ctx context.Context, u undoer, limit time.Duration) error {
+	if e := u.base(); !e.begun {
 		e.begun = true
 		u.undoLocked(ctx, limit)
 	}
-	t.mu.Unlock()
-	return u.undone(ctx, limit)
+	return u.undoneLocked(ctx, limit)
 }
 
 // unwind shuts the scope and undoes its effects, newest first.
@@ -92,9 +96,8 @@ func (s *Scope) unwind() error {
 	var errs []error
 	for newest := s.effects.Back(); newest != nil; newest = s.effects.Back() {
 		u := newest.Value.(undoer)
-		t.mu.Unlock()
 		began := time.Now()
-		if err := undo(ctx, u, left); err != nil {
+		if err := undoLocked(ctx, u, left); err != nil {
 			errs = append(errs, err)
 		}
 		switch u.(type) {
@@ -102,19 +105,21 @@ func (s *Scope) unwind() error {
 		default:
 			left = max(left-time.Since(began), lastGrace)
 		}
-		t.mu.Lock()
 		u.base().removeLocked() // also when it was given up
 	}
 	return join(errs...)
 }
 
-// awaitUndone waits for done, at most limit, and says in its error that what did not end.
-func awaitUndone(ctx context.Context, done <-chan struct{}, limit time.Duration, what string) error {
+// awaitUndoneLocked releases tree.mu until done is closed, at most for limit, and says in
+// its error that what did not end.
+func (t *Tree) awaitUndoneLocked(ctx context.Context, done <-chan struct{}, limit time.Duration, what string) error {
 	select {
 	case <-done:
 		return nil
 	default:
 	}
+	t.mu.Unlock()
+	defer t.mu.Lock()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -169,13 +174,13 @@ func (c *cleanup) undoLocked(ctx context.Context, limit time.Duration) {
 	})
 }
 
-func (c *cleanup) undone(ctx context.Context, limit time.Duration) error {
+func (c *cleanup) undoneLocked(ctx context.Context, limit time.Duration) error {
 	for f := range frames(ctx) {
 		if f.cleanup == c {
 			return nil
 		}
 	}
-	if err := awaitUndone(ctx, c.over, limit+lastGrace, c.label); err != nil {
+	if err := c.scope.node.tree.awaitUndoneLocked(ctx, c.over, limit+lastGrace, c.label); err != nil {
 		return err
 	}
 	return c.err
@@ -191,6 +196,6 @@ type worker struct {
 
 func (w *worker) name() string                              { return "goroutine " + w.label }
 func (w *worker) undoLocked(context.Context, time.Duration) { w.cancel(errStopping) }
-func (w *worker) undone(ctx context.Context, limit time.Duration) error {
-	return awaitUndone(ctx, w.done, limit, w.name())
+func (w *worker) undoneLocked(ctx context.Context, limit time.Duration) error {
+	return w.scope.node.tree.awaitUndoneLocked(ctx, w.done, limit, w.name())
 }

@@ -14,6 +14,7 @@ type frame struct {
 	node     *Node
 	listener *listener // of a call of one
 	cleanup  *cleanup  // of a running one
+	worker   bool      // of an owned goroutine: its context ends when it must, and so do its waits
 }
 
 type frameKey struct{}
@@ -24,6 +25,17 @@ func (f *frame) Value(key any) any {
 		return f
 	}
 	return f.Context.Value(key)
+}
+
+// blocked yields the frames of ctx in which others may have to wait, innermost first.
+func blocked(ctx context.Context) iter.Seq[*frame] {
+	return func(yield func(*frame) bool) {
+		for f := range frames(ctx) {
+			if !f.worker && !yield(f) {
+				return
+			}
+		}
+	}
 }
 
 // frames yields the frames of ctx, innermost first.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -106,6 +107,18 @@ func want(t *testing.T, got, want string) {
 
 // idle is a start that offers nothing.
 func idle(context.Context, *Scope) error { return nil }
+
+// takes is a start that takes that long, unless it is cancelled.
+func takes(d time.Duration) StartFunc {
+	return func(ctx context.Context, _ *Scope) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
 // provides is a start that offers v.
 func provides[T any](k Key[T], v T) StartFunc {

@@ -359,17 +359,16 @@ func (r reach) growLocked(n *Node) {
 func (r reach) settle(ctx context.Context, nodes []*Node) error {
 	for len(nodes) > 0 {
 		r.grow(nodes...)
-		nodes = r.busy()
-		for _, n := range nodes {
-			if err := n.wait(ctx, n.quietLocked); err != nil {
-				return err
-			}
+		var err error
+		if nodes, err = r.quieten(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (r reach) busy() (nodes []*Node) {
+// quieten waits for what is in reach and in transition, and returns it.
+func (r reach) quieten(ctx context.Context) (nodes []*Node, err error) {
 	r.t.mu.Lock()
 	defer r.t.mu.Unlock()
 	for n := range r.nodes {
@@ -377,5 +376,5 @@ func (r reach) busy() (nodes []*Node) {
 			nodes = append(nodes, n)
 		}
 	}
-	return nodes
+	return nodes, waitLocked(ctx, quietLocked, nodes...)
 }

@@ -146,17 +146,11 @@ func (p *provider) undoLocked(context.Context, time.Duration) {
 	n.tree.notifyLocked(n.realm, p.key)
 }
 
-// undone waits until nobody holds the service.
-func (p *provider) undone(ctx context.Context, _ time.Duration) error {
-	t := p.life.node.tree
-	t.mu.Lock()
-	users := p.users.sorted(compareRows)
-	t.mu.Unlock()
-	for _, n := range users {
-		err := n.wait(ctx, func() bool { return n.life == nil || !slices.Contains(n.life.deps, p) })
-		if err != nil {
-			return fmt.Errorf("service %q is still used by %s: %w", p.key.name, n.path(), err)
-		}
+// undoneLocked waits until nobody holds the service.
+func (p *provider) undoneLocked(ctx context.Context, _ time.Duration) error {
+	releasedLocked := func(n *Node) bool { return n.life == nil || !slices.Contains(n.life.deps, p) }
+	if err := waitLocked(ctx, releasedLocked, p.users.sorted(compareRows)...); err != nil {
+		return fmt.Errorf("service %q is still used: %w", p.key.name, err)
 	}
 	return nil
 }
