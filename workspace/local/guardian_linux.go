@@ -27,7 +27,14 @@ func commandAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func dup2(from, to int) error { return unix.Dup3(from, to, 0) }
+// exitFD returns a descriptor that becomes readable when the process ends, or -1.
+func exitFD(pid int) int {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil { // before Linux 5.3
+		return -1
+	}
+	return fd
+}
 
 // groupIsGone: on Linux nothing escapes being a child.
 func (g *guardian) groupIsGone() bool { return true }

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -29,12 +28,17 @@ const (
 	reportFD = 4 // a line of JSON, see report
 )
 
-// leftoverGrace is how long what a command left behind, or what a dead harness left
-// running, has between being asked to end and being killed.
-const leftoverGrace = 200 * time.Millisecond
-
-// killBound is how long a guardian tries to kill before it reports what it could not.
-const killBound = 3 * time.Second
+const (
+	// leftoverGrace is how long what a command left behind, or what a dead harness left
+	// running, has between being asked to end and being killed.
+	leftoverGrace = 200 * time.Millisecond
+	// killBound is how long a guardian tries to kill before it reports what it could not.
+	killBound = 3 * time.Second
+	// orphanTick is how often what has been orphaned and has ended is waited for while the
+	// command runs, leftoverTick how often while only leftovers do.
+	orphanTick   = time.Second
+	leftoverTick = 4 * time.Millisecond
+)
 
 // guarded tells that this process has called Guard. It is the one fact about a process
 // that no value can carry: without the call, a copy of this program would run
@@ -67,117 +71,95 @@ type report struct {
 	PID      int    `json:"pid,omitempty"` // set in the first report only
 	Missing  bool   `json:"missing,omitempty"`
 	Error    string `json:"error,omitempty"` // why the command did not start
-	Code     int    `json:"code"`
+	Code     int    `json:"code,omitempty"`
 	Signal   int    `json:"signal,omitempty"`
 	Leftover int    `json:"leftover,omitempty"`
 	Alive    int    `json:"alive,omitempty"` // what could not be killed
 }
 
-// guardian watches one command. One goroutine runs it.
-type guardian struct {
-	pid     int  // of the command; also the id of its process group
-	ended   bool // the command has ended and been waited for
-	final   report
-	asked   bool
-	killing bool
-	grace   time.Duration
-	timer   *time.Timer // to the next, stricter step
-	end     time.Time   // when to give up killing
+func (r report) send() {
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, _ = syscall.Write(reportFD, append(line, '\n')) // nobody is left to tell when this fails
+	}
 }
 
-func guard(grace string, args []string) int {
+func guard(grace string, args []string) (code int) {
 	ms, err := strconv.Atoi(grace)
-	if err == nil {
-		err = unix.SetNonblock(ordersFD, true) // so that closing it ends a read
-	}
 	if err != nil {
 		return 125 // somebody calls a program dsh-guardian
 	}
-	orders, out := os.NewFile(ordersFD, "orders"), json.NewEncoder(os.NewFile(reportFD, "report"))
-	tell := func(r report) { _ = out.Encode(r) } // nobody is left to tell when this fails
 	unix.CloseOnExec(ordersFD)
 	unix.CloseOnExec(reportFD)
 	keepFromCommands()
 	becomeReaper()
-	signals := make(chan os.Signal, 16)
-	// What a command sends to its parent does not end the guardian. Caught, not
-	// ignored: an ignored signal would stay ignored in the command.
-	signal.Notify(signals, unix.SIGCHLD, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2)
+	// What a command sends to its parent does not end the guardian. Caught and dropped,
+	// not ignored: the command would inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2)
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		tell(report{Missing: errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist), Error: err.Error()})
+		missing := errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
+		report{Missing: missing, Error: err.Error()}.send()
 		return 0
 	}
-	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{
-		Env:   os.Environ(),
-		Files: []uintptr{0, 1, 2},
-		Sys:   commandAttr(),
-	})
+	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: commandAttr()})
 	if err != nil {
-		tell(report{Error: err.Error()})
+		report{Error: err.Error()}.send()
 		return 0
 	}
-	tell(report{PID: pid})
 	letGo()
-	var reader sync.WaitGroup
-	asked := make(chan struct{}, 1)
-	reader.Go(func() { readOrders(orders, asked) })
-	g := &guardian{pid: pid, grace: time.Duration(ms) * time.Millisecond, timer: time.NewTimer(time.Hour)}
-	g.watch(signals, asked)
-	tell(g.final)
-	_ = orders.Close() // ends the reader
-	reader.Wait()
+	report{PID: pid}.send()
+	g := &guardian{pid: pid, grace: time.Duration(ms) * time.Millisecond, exit: exitFD(pid), orders: ordersFD}
+	for !g.reap() && !g.givesUp() {
+		g.wait()
+	}
+	g.final.send()
 	return 0
 }
 
-// letGo closes the guardian's copies of the command's output, so that its reader sees
-// the end.
+// letGo closes the guardian's copies of the command's input and output, so that whoever is
+// at the other end sees when the command is gone.
 func letGo() {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
 	for fd := range 3 {
-		_ = dup2(int(null.Fd()), fd) // at worst the reader waits for its bound
-	}
-	_ = null.Close() // it lives on as the three
-}
-
-// readOrders passes on that the end is asked for, and closes asked when the harness is gone.
-func readOrders(orders *os.File, asked chan<- struct{}) {
-	defer close(asked)
-	buf := make([]byte, 1)
-	for {
-		if n, err := orders.Read(buf); n == 0 || err != nil {
-			return
-		}
-		select {
-		case asked <- struct{}{}:
-		default: // it is asked for already
-		}
+		_ = syscall.Close(fd)
 	}
 }
 
-// watch returns when the command and everything that it started has ended, or cannot be ended.
-func (g *guardian) watch(signals <-chan os.Signal, orders <-chan struct{}) {
-	for {
-		if done := g.reap(); done {
-			return
+// guardian watches one command. It has one thread and sleeps in poll, because every
+// command pays for it.
+type guardian struct {
+	pid    int           // of the command; also the id of its process group
+	grace  time.Duration // between asking and killing
+	orders int           // -1 when the harness is gone
+	exit   int           // becomes readable when the command ends; -1 when there is none
+
+	ended bool // the command has ended and been waited for
+	asked bool
+	next  time.Time // when to kill what was asked
+	stop  time.Time // when to give up killing; zero before
+	final report
+}
+
+// wait sleeps until there may be something to do, and does what is due by order or by time.
+func (g *guardian) wait() {
+	tick := orphanTick
+	if g.ended || g.exit < 0 || !g.stop.IsZero() {
+		tick = leftoverTick
+	}
+	if g.asked && g.stop.IsZero() {
+		tick = min(tick, max(time.Until(g.next), 0))
+	}
+	fds := []unix.PollFd{{Fd: int32(g.orders), Events: unix.POLLIN}, {Fd: int32(g.exit), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, int((tick+time.Millisecond-1)/time.Millisecond))
+	if err == nil && n > 0 && fds[0].Revents != 0 {
+		var order [16]byte
+		if n, err := syscall.Read(ordersFD, order[:]); err != nil || n == 0 {
+			g.orders, g.grace = -1, min(g.grace, leftoverGrace)
 		}
-		select {
-		case <-signals:
-		case _, alive := <-orders:
-			if !alive {
-				orders, g.grace = nil, min(g.grace, leftoverGrace)
-			}
-			g.ask(g.grace)
-		case <-g.timer.C:
-			g.kill()
-		}
-		if g.killing && time.Now().After(g.end) {
-			g.final.Alive = len(g.children())
-			return
-		}
+		g.ask(g.grace)
+	}
+	if g.asked && !time.Now().Before(g.next) {
+		g.kill()
 	}
 }
 
@@ -188,24 +170,21 @@ func (g *guardian) reap() (done bool) {
 		pid, err := syscall.Wait4(-1, &st, syscall.WNOHANG, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
-			continue
 		case err != nil: // there are no children
 			return g.ended && g.groupIsGone()
 		case pid == 0:
 			if g.ended && !g.asked {
 				g.ask(leftoverGrace)
-			} else if g.killing {
-				g.kill() // what the killed ones left has come to us
 			}
 			return false
 		case pid == g.pid:
-			g.ended = true
+			g.ended, g.exit = true, -1
 			g.final.Code = st.ExitStatus()
 			if st.Signaled() {
 				g.final.Code, g.final.Signal = -1, int(st.Signal())
 			}
-			if g.asked && !g.killing {
-				g.ask(leftoverGrace) // the command is gone, its leftovers have less time
+			if g.asked && g.stop.IsZero() {
+				g.ask(leftoverGrace) // its leftovers have less time than it had
 			}
 		case g.ended && g.asked:
 			g.final.Leftover++
@@ -215,27 +194,33 @@ func (g *guardian) reap() (done bool) {
 
 // ask lets everything end by itself, and sets the time when it will be killed.
 func (g *guardian) ask(grace time.Duration) {
-	if g.killing {
+	if !g.stop.IsZero() {
 		return
 	}
-	g.asked = true
-	g.signalAll(syscall.SIGTERM)
-	g.timer.Reset(grace)
+	g.asked, g.next = true, time.Now().Add(grace)
+	g.signal(syscall.SIGTERM)
 }
 
 // kill ends what is there. What that leaves behind comes to us and is killed next.
 func (g *guardian) kill() {
-	if !g.killing {
-		g.killing, g.end = true, time.Now().Add(killBound)
+	if g.stop.IsZero() {
+		g.stop = time.Now().Add(killBound)
 	}
-	g.signalAll(syscall.SIGKILL)
-	g.timer.Reset(20 * time.Millisecond)
+	g.signal(syscall.SIGKILL)
 }
 
-// signalAll signals the command's group while the command is not waited for, and our own
-// children: only of these we know that their ids have not been given to another process.
-func (g *guardian) signalAll(sig syscall.Signal) {
-	// Whoever has ended meanwhile needs no signal.
+func (g *guardian) givesUp() bool {
+	if g.stop.IsZero() || time.Now().Before(g.stop) {
+		return false
+	}
+	g.final.Alive = max(len(g.children()), 1)
+	return true
+}
+
+// signal signals the command's group while the command is not waited for, and our own
+// children: only of these we know that their ids have not been given to another
+// process. Whoever has ended meanwhile needs no signal.
+func (g *guardian) signal(sig syscall.Signal) {
 	if !g.ended || !reaper {
 		_ = syscall.Kill(-g.pid, sig)
 	}
