@@ -19,6 +19,8 @@ type Event struct {
 	Surface *SurfaceOp
 	// Cites are the events that this one was made from, as inclusive ranges.
 	Cites []Range
+
+	line []byte // as it stands in the log, nil when it never did
 }
 
 // Range is an inclusive run of sequence numbers, written [from,to].
@@ -29,7 +31,7 @@ type Range [2]int64
 type SurfaceOp struct {
 	Op Op `json:"op"`
 	// From and To are the first and last event of the run that a replace
-	// shadows. To of a truncate is the last event that stays.
+	// shadows. To of a truncate is the last event that stays, -1 when none does.
 	From int64 `json:"from,omitempty"`
 	To   int64 `json:"to,omitempty"`
 }
@@ -46,11 +48,12 @@ const (
 // Draft is an event that is about to be appended.
 type Draft struct {
 	Type string
-	// Data is encoded with encoding/json during the call; nil means {}.
-	Data      any
-	Ignorable bool
-	Surface   *SurfaceOp
-	Cites     []Range
+	// Data is encoded with encoding/json during the call and must be a JSON object;
+	// nil means {}.
+	Data any
+	// Surface may be nil for a core type that is always on the surface.
+	Surface *SurfaceOp
+	Cites   []Range
 }
 
 // The core event types. Whoever appends one uses the data type named behind it.
@@ -72,6 +75,7 @@ const (
 	InboxSteered     = "inbox/steered"     // [InboxData]
 	InboxCleared     = "inbox/cleared"     // [InboxClearedData]
 	Seeded           = "session/seeded"    // no data
+	Lost             = "session/lost"      // [LostData], ignorable
 	Meta             = "session/meta"      // [MetaData], ignorable
 	Rewound          = "session/rewound"   // [RewoundData], truncates the surface
 	Retry            = "llm/retry"         // [RetryData]
@@ -226,6 +230,12 @@ type InboxClearedData struct {
 	IDs []string `json:"ids"`
 }
 
+// LostData is the data of [Lost].
+type LostData struct {
+	// Why it was lost, and where in the original it stood.
+	Why string `json:"why"`
+}
+
 // MetaData is the data of [Meta]. Nil members are unchanged.
 type MetaData struct {
 	Title    *string   `json:"title,omitempty"`
@@ -233,7 +243,8 @@ type MetaData struct {
 	Labels   *[]string `json:"labels,omitempty"`
 }
 
-// RewoundData is the data of [Rewound]: the last event that stays on the surface.
+// RewoundData is the data of [Rewound]: the last event that stays on the
+// surface, -1 when none does.
 type RewoundData struct {
 	To int64 `json:"to"`
 }
