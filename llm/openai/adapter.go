@@ -102,12 +102,15 @@ var done = []byte("[DONE]")
 func (d *decoder) event(e sse.Event, resp *wirehttp.Response) error {
 	d.out = d.out[:0]
 	data := bytes.TrimSpace(e.Data)
+	if len(data) == 0 {
+		return nil
+	}
 	if bytes.Equal(data, done) {
 		return errComplete
 	}
 	if string(e.Name) == "error" {
-		f, ok := wirehttp.ParseFailure(data)
-		if !ok {
+		f, _ := wirehttp.ParseFailure(data)
+		if f.Message == "" {
 			f.Message = string(data)
 		}
 		return resp.Classify(f)

@@ -20,8 +20,9 @@ type decoder struct {
 	usage          *llm.Usage
 	reason         string // finish_reason
 
-	failed  bool // the stream turned into an error
-	failure wirehttp.Failure
+	badCalls error
+	failed   bool // the stream turned into an error
+	failure  wirehttp.Failure
 }
 
 // call is a tool call in the making.
@@ -59,7 +60,10 @@ func (d *decoder) decode(data []byte) error {
 			s.Skip()
 		}
 	}
-	return s.End()
+	if err := s.End(); err != nil {
+		return err
+	}
+	return d.badCalls
 }
 
 // choices reads the first choice; nobody asked for more.
@@ -124,7 +128,7 @@ func (d *decoder) delta(s *jsonwire.Scanner) {
 		d.add(&d.text, llm.BlockText, text)
 	}
 	if hasCalls && s.Err() == nil {
-		d.toolCalls(&calls)
+		d.badCalls = d.toolCalls(&calls)
 	}
 }
 
@@ -136,9 +140,9 @@ func (d *decoder) add(block *int, kind llm.BlockType, text string) {
 	d.out = append(d.out, llm.Chunk{Index: *block, Block: kind, Text: text})
 }
 
-func (d *decoder) toolCalls(s *jsonwire.Scanner) {
+func (d *decoder) toolCalls(s *jsonwire.Scanner) error {
 	if s.Null() {
-		return
+		return nil
 	}
 	for s.Open('['); s.Next(']'); {
 		var index int64
@@ -168,11 +172,11 @@ func (d *decoder) toolCalls(s *jsonwire.Scanner) {
 				s.Skip()
 			}
 		}
-		if s.Err() != nil {
-			return
+		if s.Err() == nil {
+			d.fragment(d.callOf(index, hasIndex, id, name), id, name, arguments)
 		}
-		d.fragment(d.callOf(index, hasIndex, id, name), id, name, arguments)
 	}
+	return s.Err()
 }
 
 // textOrRaw reads a string, nothing for null, or the JSON of what should have

@@ -91,9 +91,9 @@ func (r *Response) Classify(f Failure) *llm.Error {
 	if said == "" {
 		said = strings.TrimSpace(shorten(oneLine(f.Type+" "+f.Code), 100))
 	}
-	what := fmt.Sprintf("%s: %s answered", c.Provider, host)
+	what := fmt.Sprintf("%s: %s reports an error", c.Provider, host)
 	if status != 0 {
-		what += fmt.Sprintf(" %d", status)
+		what = fmt.Sprintf("%s: %s answered %d", c.Provider, host, status)
 		if said == "" {
 			said = http.StatusText(status)
 		}
