@@ -1,0 +1,153 @@
+package mode
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dsh-harness/dsh/internal/home"
+	"github.com/dsh-harness/dsh/policy"
+	"github.com/dsh-harness/dsh/tool"
+	"github.com/dsh-harness/dsh/workspace"
+)
+
+// rules decide about one access. They never change.
+type rules struct {
+	home       string // the user's, as it is named and with links resolved
+	realHome   string
+	masked     places // keys and other private things
+	otherHomes places // the homes of other people
+	own        places // the harness's state
+	control    places
+}
+
+func newRules(user string, dirs home.Dirs, c Config) *rules {
+	return &rules{
+		home:       filepath.Clean(user),
+		realHome:   resolve(user),
+		masked:     newPlaces(user, c.Masked.apply(masked())),
+		otherHomes: newPlaces(user, c.Masked.apply(otherHomes())),
+		own:        newPlaces(user, []string{filepath.ToSlash(dirs.State), filepath.ToSlash(dirs.Config) + "/credentials*"}),
+		control:    newPlaces(user, append(c.Control.apply(control()), filepath.ToSlash(dirs.Config))),
+	}
+}
+
+// judge says what mode m makes of one access, and why.
+func (r *rules) judge(m policy.Mode, c *tool.Call, a tool.Access) (tool.Decision, string) {
+	row := table(m)
+	switch a.Kind {
+	case tool.AccessRead, tool.AccessWrite:
+		return r.judgeFile(m, row, c, a)
+	case tool.AccessExecute:
+		level := workspace.SandboxNone
+		if c.Workspace != nil {
+			level = c.Workspace.Sandbox()
+		}
+		d := row.execute(level)
+		switch d {
+		case tool.Allow:
+			return d, fmt.Sprintf("mode %s allows commands", m)
+		case tool.Confined:
+			return d, "commands run in the sandbox"
+		case tool.Ask, tool.Deny:
+		}
+		if m != policy.AskFirst {
+			return d, fmt.Sprintf("mode %s asks about a command where the sandbox is %s, because nothing confines it", m, level)
+		}
+		return d, fmt.Sprintf("mode %s asks about every command", m)
+	case tool.AccessNetwork:
+		return row.network, fmt.Sprintf("mode %s: connecting to %s", m, a.Target)
+	}
+	return tool.Deny, fmt.Sprintf("%q is an unknown kind of access", a.Kind)
+}
+
+func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) (tool.Decision, string) {
+	if c.Workspace == nil {
+		return tool.Deny, "there is no workspace to find " + a.Target + " in"
+	}
+	at, err := c.Workspace.FS().Locate(a.Target)
+	if err != nil {
+		return tool.Deny, err.Error()
+	}
+	if reason := r.private(c, a, at); reason != "" {
+		return tool.Deny, reason
+	}
+	switch {
+	case a.Kind == tool.AccessRead:
+		return row.read, fmt.Sprintf("mode %s allows reading", m)
+	case at.Root == "":
+		return row.outside, fmt.Sprintf("%s lies outside of the folders that may be written: %s", a.Target, strings.Join(c.Workspace.Roots(), ", "))
+	case row.write == tool.Deny:
+		return row.write, fmt.Sprintf("mode %s allows no changes to files", m)
+	}
+	if place := r.control.match(at, r.lexical(c, a.Target)); place != "" {
+		return tool.Ask, fmt.Sprintf("%s is a control file (%s): what is in it is executed or obeyed later, so a person has to approve the change", a.Target, place)
+	}
+	if row.write == tool.Ask {
+		return row.write, fmt.Sprintf("mode %s asks about every change to a file", m)
+	}
+	return row.write, fmt.Sprintf("mode %s allows changes in the workspace", m)
+}
+
+// private returns why nobody may touch what is at a place, "" when nothing forbids it.
+func (r *rules) private(c *tool.Call, a tool.Access, at workspace.Place) string {
+	named := r.lexical(c, a.Target)
+	if place := r.masked.match(at, named); place != "" {
+		return fmt.Sprintf("%s is masked (%s): keys and private data are never read nor written", a.Target, place)
+	}
+	if place := r.otherHomes.match(at, named); place != "" && at.Root == "" && !r.atHome(at.Path) {
+		return fmt.Sprintf("%s is masked (%s): it is in somebody else's home", a.Target, place)
+	}
+	if place := r.own.match(at, named); place != "" && !r.spilled(c, a, at) {
+		return fmt.Sprintf("%s is masked (%s): it is the harness's own state", a.Target, place)
+	}
+	if a.Kind == tool.AccessRead {
+		if within := r.masked.existsBelow(at.Path); within != "" {
+			return fmt.Sprintf("%s holds %s, which is masked; search in folders beside that", a.Target, within)
+		}
+	}
+	return ""
+}
+
+// spilled reports whether a call reads what an earlier call of its session left in the
+// session's folder because it was too large to show.
+func (r *rules) spilled(c *tool.Call, a tool.Access, at workspace.Place) bool {
+	if a.Kind != tool.AccessRead || c.Session == nil || c.Session.Dir() == "" {
+		return false
+	}
+	return isWithin(resolve(filepath.Join(c.Session.Dir(), "spill")), at.Path)
+}
+
+func (r *rules) atHome(path string) bool { return isWithin(r.home, path) || isWithin(r.realHome, path) }
+
+// lexical is the path that a target names when links are not followed: a masked
+// place stays masked when it is itself a link.
+func (r *rules) lexical(c *tool.Call, target string) string {
+	target = filepath.FromSlash(target)
+	if rest, ok := strings.CutPrefix(target, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
+		return filepath.Join(r.home, rest)
+	}
+	if !filepath.IsAbs(target) {
+		return filepath.Join(c.Workspace.Dir(), target)
+	}
+	return filepath.Clean(target)
+}
+
+// isWithin compares whole names: /a/bc is not within /a/b.
+func isWithin(dir, path string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(dir[len(dir)-1]))
+}
+
+// resolve follows the links of a path as far as it exists.
+func resolve(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolve(parent), filepath.Base(path))
+}

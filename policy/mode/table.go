@@ -1,0 +1,43 @@
+package mode
+
+import (
+	"github.com/dsh-harness/dsh/policy"
+	"github.com/dsh-harness/dsh/tool"
+	"github.com/dsh-harness/dsh/workspace"
+)
+
+// row is what a mode says about each kind of access where no place has rules of its own.
+type row struct {
+	read     tool.Decision
+	write    tool.Decision // below the roots
+	outside  tool.Decision // a write that is not below them
+	confined tool.Decision // a command where the sandbox is full
+	command  tool.Decision // a command elsewhere
+	network  tool.Decision
+}
+
+// table is the policy's table of modes. A write outside of the roots is refused
+// where asking about it could not make it possible: only the configuration makes roots.
+func table(m policy.Mode) row {
+	switch m {
+	case policy.ReadOnly, policy.Plan:
+		return row{tool.Allow, tool.Deny, tool.Deny, tool.Confined, tool.Ask, tool.Deny}
+	case policy.AskFirst:
+		return row{tool.Allow, tool.Ask, tool.Deny, tool.Ask, tool.Ask, tool.Ask}
+	case policy.WorkspaceWrite:
+		return row{tool.Allow, tool.Allow, tool.Deny, tool.Confined, tool.Ask, tool.Ask}
+	case policy.FullAccess:
+		return row{} // everything is allowed
+	}
+	return row{tool.Deny, tool.Deny, tool.Deny, tool.Deny, tool.Deny, tool.Deny}
+}
+
+func (r row) execute(level workspace.SandboxLevel) tool.Decision {
+	switch level {
+	case workspace.SandboxFull:
+		return r.confined
+	case workspace.SandboxPartial, workspace.SandboxNone:
+		return r.command
+	}
+	return r.command
+}
