@@ -36,6 +36,8 @@ type wire struct {
 	Fallback *model            `json:"fallback"`
 	Extra    any               `json:"extra"`
 	When     time.Time         `json:"when"`
+	Plain    string
+	Small    int8 `json:"small"`
 	hidden   int
 	Callback func() `json:"callback"`
 	Skipped  string `json:"-"`
@@ -252,6 +254,9 @@ func composeArchive(t *testing.T, a archive) []member {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile("binary", []byte{0xff}, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	folder, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -314,6 +319,8 @@ func describe(w wire) string {
 	add("timeout", w.Timeout, w.Timeout == 0)
 	add("retries", w.Retries, w.Retries == 0)
 	add("port", w.Port, w.Port == 0)
+	add("plain", w.Plain, w.Plain == "")
+	add("small", w.Small, w.Small == 0)
 	add("ratio", w.Ratio, w.Ratio == 0)
 	add("verbose", w.Verbose, !w.Verbose)
 	add("level", int(w.Level), w.Level == 0)

@@ -205,7 +205,7 @@ func (v *value) digits() (s string, base int) {
 	if v.loose {
 		return strings.TrimSpace(v.text), 10
 	}
-	return strings.ReplaceAll(v.text, "_", ""), 0
+	return v.text, 0
 }
 
 func (v *value) int() (int64, bool) {

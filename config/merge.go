@@ -11,8 +11,13 @@ func mergeRows(below, layer *value, p *problems) *value {
 		case f.value.mark == remove:
 			rows.fields = append(rows.fields[:i], rows.fields[i+1:]...)
 		case i < 0 || f.value.mark == replace:
-			if f.value.get(pluginKey) == nil {
+			switch {
+			case f.value.get(pluginKey) != nil:
+			case i < 0:
 				p.add(f.at, "%s: a new row needs a plugin, and no layer below has this row%s", f.key, suggest(f.key, rows.keys()))
+				continue
+			default:
+				p.add(f.at, "%s: a row that is replaced needs a plugin of its own", f.key)
 				continue
 			}
 			row := field{f.key, f.at, mergeValue(f.key, nil, f.value, p)}
@@ -34,18 +39,13 @@ func mergeRows(below, layer *value, p *problems) *value {
 }
 
 // mergeValue lays a value over the one below it, which may be nil: maps key by key, all else whole.
-// The result has no marks. path names the value in errors.
+// path names the value in errors.
 func mergeValue(path string, below, v *value, p *problems) *value {
 	if v.kind != mapping {
-		if v.mark == merge {
-			return v
-		}
-		plain := *v
-		plain.mark = merge
-		return &plain
+		return v
 	}
 	out := *v
-	out.mark, out.fields = merge, nil
+	out.fields = nil
 	if below != nil && below.kind == mapping && v.mark == merge {
 		out.fields = append(make([]field, 0, len(below.fields)+len(v.fields)), below.fields...)
 	}

@@ -105,11 +105,9 @@ type Environment struct {
 	Project []string
 }
 
-// resolver replaces references by what they stand for and remembers it, so that one
-// composition sees one content of a file and errors can be cleaned of it.
+// resolver replaces references by what they stand for and remembers it, so that errors can be cleaned of it.
 type resolver struct {
 	env      Environment
-	files    map[[2]string]string // by root and path
 	resolved []resolution
 }
 
@@ -177,7 +175,7 @@ func (r *resolver) expandText(path string, v *value, p *problems) (*value, bool)
 func (r *resolver) resolve(ref *reference, layer *Layer) (string, error) {
 	s, err := "", error(nil)
 	if ref.file {
-		s, err = r.file(ref, layer)
+		s, err = readReference(ref, layer)
 	} else {
 		s, err = r.variable(ref, layer)
 	}
@@ -205,42 +203,30 @@ func (r *resolver) variable(ref *reference, layer *Layer) (string, error) {
 	return s, nil
 }
 
-// file reads a file without the line ends at its end. A relative path starts from the folder of
+// readReference reads a file without the line ends at its end. A relative path starts from the folder of
 // the configuration file that names it, or from the working folder where there is no such file.
-func (r *resolver) file(ref *reference, layer *Layer) (string, error) {
+func readReference(ref *reference, layer *Layer) (string, error) {
 	path := ref.name
 	if !filepath.IsAbs(path) && layer.Path != "" {
 		path = filepath.Join(filepath.Dir(layer.Path), path)
 	}
-	root := ""
-	if layer.Kind == Project {
-		if root = layer.Root; root == "" {
-			return "", fmt.Errorf("%s: this project may not read files", ref.source)
-		}
-	}
-	key := [2]string{root, path}
-	if s, ok := r.files[key]; ok {
-		return s, nil
-	}
 	var content []byte
 	var err error
-	if layer.Kind == Project {
-		content, err = readBelow(root, path)
-	} else {
+	switch {
+	case layer.Kind == Project && layer.Root == "":
+		err = errors.New("this project may not read files")
+	case layer.Kind == Project:
+		content, err = readBelow(layer.Root, path)
+	default:
 		content, err = readFile(func() (fs.FileInfo, error) { return os.Stat(path) }, func() (io.ReadCloser, error) { return os.Open(path) })
+	}
+	if err == nil && !utf8.Valid(content) {
+		err = errors.New("it is not UTF-8 text")
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: cannot read %q: %w", ref.source, path, reason(err))
 	}
-	if !utf8.Valid(content) {
-		return "", fmt.Errorf("%s: the file %q is not UTF-8 text", ref.source, path)
-	}
-	if r.files == nil {
-		r.files = map[[2]string]string{}
-	}
-	s := strings.TrimRight(string(content), "\r\n")
-	r.files[key] = s
-	return s, nil
+	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
 // readBelow reads a file that neither its path nor a link may take out of root.

@@ -50,9 +50,9 @@ func (v *value) node(comments bool) *yaml.Node {
 			case !comments:
 			case f.value.kind == mapping && len(f.value.fields) > 0: // its values say it themselves
 			case f.value.kind == list && len(f.value.items) > 0:
-				k.LineComment = f.value.layer.String()
+				k.LineComment = oneLine(f.value.layer.String())
 			default:
-				w.LineComment = f.value.layer.String()
+				w.LineComment = oneLine(f.value.layer.String())
 			}
 			n.Content = append(n.Content, k, w)
 		}

@@ -9,7 +9,7 @@ type value struct {
 	fields []field
 	at     Position
 	layer  *Layer
-	mark   mark // in a layer only; composing obeys and removes it
+	mark   mark // obeyed by merging, and without meaning afterwards
 
 	// Set on scalars whose text came from references.
 	source string // the text with its references, to show in place of what may be secret
