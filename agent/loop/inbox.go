@@ -55,9 +55,10 @@ func (b *inbox) requeue() {
 	for _, p := range b.steering {
 		if p.Quiet {
 			quiet = append(quiet, p)
-		} else {
-			loud = append(loud, p)
+			continue
 		}
+		p.Steering = false
+		loud = append(loud, p)
 	}
 	b.steering, b.queued = quiet, slices.Concat(loud, b.queued)
 }

@@ -363,7 +363,12 @@ func TestS08_EveryDisposeReturnsAfterTheSameTeardown(t *testing.T) {
 	})
 }
 
-func TestS09_S10_OrderOfATurnAndItsSteps(t *testing.T) {
+func TestS09_OrderOfATurn(t *testing.T) { orderOfATurn(t) }
+
+func TestS10_OrderOfAStep(t *testing.T) { orderOfATurn(t) }
+
+// orderOfATurn takes one turn of two steps apart: what is logged, and which extension points it passes.
+func orderOfATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
@@ -442,7 +447,7 @@ func TestS09_LeftoverSteeringIsQueuedAgain(t *testing.T) {
 		ask(t, a, "one")
 		wantTrace(t, only(trace(t, a.Session()), "turn", "user", "steering"),
 			"turn/start 1", "user/message one", "turn/end 1 completed",
-			"turn/start 2", "steering/message late", "turn/end 2 completed")
+			"turn/start 2", "user/message late", "turn/end 2 completed")
 	})
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/prompt/assembler"
 	"github.com/dsh-harness/dsh/session"
+	"github.com/dsh-harness/dsh/session/barrier"
+	"github.com/dsh-harness/dsh/session/jsonl"
 	toolregistry "github.com/dsh-harness/dsh/tool/registry"
 
 	"github.com/dsh-harness/dsh/tool"
@@ -61,9 +63,32 @@ func services() map[string]part {
 
 func newWorld(t *testing.T, more ...part) *world {
 	t.Helper()
+	w := buildWorld(t, more...)
+	t.Cleanup(func() { check(t, w.tree.Close(context.Background())) })
+	return w
+}
+
+// newWorldOn is a world that keeps its sessions in dir.
+func newWorldOn(t *testing.T, dir string, more ...part) *world {
+	t.Helper()
+	return newWorld(t, append([]part{keeps(dir), of(barrier.Plugin)}, more...)...)
+}
+
+// keeps is the backend that keeps sessions in dir.
+func keeps(dir string) part {
+	return part{"jsonl", nil, func(ctx context.Context, s *plugin.Scope) error {
+		return jsonl.Plugin.Start(ctx, s, jsonl.Config{Dir: dir})
+	}}
+}
+
+// buildWorld is a world that the caller closes.
+func buildWorld(t *testing.T, more ...part) *world {
+	t.Helper()
 	w := &world{t: t, tree: plugin.New(slog.New(slog.DiscardHandler)), model: &model{}, nodes: map[string]*plugin.Node{}}
 	w.root = w.tree.Root()
-	t.Cleanup(func() { check(t, w.tree.Close(context.Background())) })
+	for _, p := range more {
+		w.mount(p.name, p)
+	}
 	for name, p := range services() {
 		w.mount(name, p)
 	}
@@ -73,9 +98,6 @@ func newWorld(t *testing.T, more ...part) *world {
 		})
 		return err
 	}})
-	for _, p := range more {
-		w.mount(p.name, p)
-	}
 	w.mount("loop", of(loop.Plugin))
 	check(t, w.tree.Settle(t.Context()))
 	return w
@@ -102,9 +124,17 @@ func (w *world) create(o agent.Options) (agent.Handle, agent.Agent) {
 	w.t.Helper()
 	var agents agent.Registry
 	w.with(func(s *plugin.Scope) error { agents = agent.Service.From(s); return nil })
-	h, err := agents.Create(w.t.Context(), w.root, agent.CreateOptions{
-		AgentID: "a", SessionID: "s", Session: session.PrepareOptions{NoPersist: true}, Options: o,
-	})
+	h, err := agents.Create(w.t.Context(), w.root, agent.CreateOptions{AgentID: "a", SessionID: "s", Options: o})
+	check(w.t, err)
+	return h, h.Agent()
+}
+
+// resume goes on with the session "s" as agent "a".
+func (w *world) resume(o agent.Options) (agent.Handle, agent.Agent) {
+	w.t.Helper()
+	var agents agent.Registry
+	w.with(func(s *plugin.Scope) error { agents = agent.Service.From(s); return nil })
+	h, err := agents.Resume(w.t.Context(), w.root, agent.ResumeOptions{AgentID: "a", ResumeSessionID: "s", Options: o})
 	check(w.t, err)
 	return h, h.Agent()
 }
