@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"context"
+	"strings"
 
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
@@ -10,6 +11,9 @@ import (
 type tmpRuntime struct{}
 
 func (tmpRuntime) Resolve(s *plugin.Scope, ref string) (llm.Model, error) {
+	if p, m, ok := strings.Cut(ref, "/"); ok && p == "live" {
+		return llm.Model{Provider: p, ID: m}, nil
+	}
 	if ref == "fake/two" {
 		return llm.Model{Provider: "fake", ID: "two"}, nil
 	}

@@ -334,3 +334,17 @@ func listens(name string, register func(s *plugin.Scope) error) part {
 func first[A any](_ A, err error) error { return err }
 
 var errBroken = errors.New("broken on purpose")
+
+// runtime is the service that calls models.
+func (w *world) runtime() (r llm.Runtime) {
+	w.t.Helper()
+	n, err := w.root.Mount("look", []plugin.Need{llm.Service.Required()}, func(_ context.Context, s *plugin.Scope) error {
+		r = llm.Service.From(s)
+		return nil
+	})
+	check(w.t, err)
+	check(w.t, n.Settle(w.t.Context()))
+	return r
+}
+
+func echoNothing(context.Context, *tool.Call) (tool.Result, error) { return tool.Result{}, nil }
