@@ -60,17 +60,27 @@ func newPlaces(home string, patterns []string) places {
 	return ps
 }
 
-// match returns the pattern that covers a file, "" when none does. at is where the file
-// is, named how it was called, without following links.
-func (ps places) match(at workspace.Place, named string) string {
-	whole, asNamed := fold(at.Path), fold(named)
-	below := whole
+// spot is one file as patterns see it: names that were folded.
+type spot struct {
+	whole []string // where it is, without links
+	named []string // how it was called, links and all
+	below []string // what of it counts for patterns that are not anchored
+}
+
+func newSpot(at workspace.Place, named string) spot {
+	s := spot{whole: fold(at.Path), named: fold(named)}
+	s.below = s.whole
 	if at.Root != "" {
 		// What stands above the workspace does not count, but for its own name.
-		below = fold(filepath.Base(at.Root) + "/" + at.Rel)
+		s.below = fold(filepath.Base(at.Root) + "/" + at.Rel)
 	}
+	return s
+}
+
+// match returns the pattern that covers a file, "" when none does.
+func (ps places) match(s spot) string {
 	for _, p := range ps {
-		if p.anchored && (startsWith(whole, p.names) || startsWith(asNamed, p.names)) || !p.anchored && p.inside(below) {
+		if p.anchored && (startsWith(s.whole, p.names) || startsWith(s.named, p.names)) || !p.anchored && p.inside(s.below) {
 			return p.pattern
 		}
 	}
@@ -87,8 +97,8 @@ func (p place) inside(names []string) bool {
 }
 
 // existsBelow returns what there is of the anchored places strictly below a folder.
-func (ps places) existsBelow(dir string) string {
-	names := fold(dir)
+func (ps places) existsBelow(s spot) string {
+	names := s.whole
 	for _, p := range ps {
 		if !p.anchored || len(p.names) <= len(names) || !slices.Equal(p.names[:len(names)], names) {
 			continue

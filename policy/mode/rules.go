@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/dsh-harness/dsh/internal/home"
 	"github.com/dsh-harness/dsh/policy"
@@ -12,7 +13,7 @@ import (
 	"github.com/dsh-harness/dsh/workspace"
 )
 
-// rules decide about one access. They never change.
+// rules decide about one access. They may be used by many goroutines at once.
 type rules struct {
 	home       string // the user's, as it is named and with links resolved
 	realHome   string
@@ -20,6 +21,10 @@ type rules struct {
 	otherHomes places // the homes of other people
 	own        places // the harness's state
 	control    places
+
+	// folders remembers what folders of sessions are without links; there is
+	// hardly ever more than one.
+	folders sync.Map
 }
 
 func newRules(user string, dirs home.Dirs, c Config) *rules {
@@ -70,7 +75,8 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) (
 	if err != nil {
 		return tool.Deny, err.Error()
 	}
-	if reason := r.private(c, a, at); reason != "" {
+	spot := newSpot(at, r.lexical(c, a.Target))
+	if reason := r.private(c, a, at, spot); reason != "" {
 		return tool.Deny, reason
 	}
 	switch {
@@ -81,7 +87,7 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) (
 	case row.write == tool.Deny:
 		return row.write, fmt.Sprintf("mode %s allows no changes to files", m)
 	}
-	if place := r.control.match(at, r.lexical(c, a.Target)); place != "" {
+	if place := r.control.match(spot); place != "" {
 		return tool.Ask, fmt.Sprintf("%s is a control file (%s): what is in it is executed or obeyed later, so a person has to approve the change", a.Target, place)
 	}
 	if row.write == tool.Ask {
@@ -91,28 +97,40 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) (
 }
 
 // private returns why nobody may touch what is at a place, "" when nothing forbids it.
-func (r *rules) private(c *tool.Call, a tool.Access, at workspace.Place) string {
-	named := r.lexical(c, a.Target)
-	if place := r.masked.match(at, named); place != "" {
+func (r *rules) private(c *tool.Call, a tool.Access, at workspace.Place, spot spot) string {
+	if place := r.masked.match(spot); place != "" {
 		return fmt.Sprintf("%s is masked (%s): keys and private data are never read nor written", a.Target, place)
 	}
-	if place := r.otherHomes.match(at, named); place != "" && at.Root == "" && !r.atHome(at.Path) {
+	if place := r.otherHomes.match(spot); place != "" && at.Root == "" && !r.atHome(at.Path) {
 		return fmt.Sprintf("%s is masked (%s): it is in somebody else's home", a.Target, place)
 	}
-	if place := r.own.match(at, named); place != "" && !r.spilled(c, a, at) {
-		return fmt.Sprintf("%s is masked (%s): it is the harness's own state", a.Target, place)
+	if sessions := r.sessionsOf(c); (r.own.match(spot) != "" || sessions != "" && isWithin(sessions, at.Path)) && !spilled(c, a, at) {
+		return fmt.Sprintf("%s is masked: it is the harness's own state", a.Target)
 	}
 	if a.Kind == tool.AccessRead {
-		if within := r.masked.existsBelow(at.Path); within != "" {
+		if within := r.masked.existsBelow(spot); within != "" {
 			return fmt.Sprintf("%s holds %s, which is masked; search in folders beside that", a.Target, within)
 		}
 	}
 	return ""
 }
 
+// sessionsOf is the folder of all sessions, "" when none are kept.
+func (r *rules) sessionsOf(c *tool.Call) string {
+	if c.Session == nil || c.Session.Dir() == "" {
+		return ""
+	}
+	dir := filepath.Dir(c.Session.Dir())
+	real, known := r.folders.Load(dir)
+	if !known {
+		real, _ = r.folders.LoadOrStore(dir, resolve(dir))
+	}
+	return real.(string)
+}
+
 // spilled reports whether a call reads what an earlier call of its session left in the
 // session's folder because it was too large to show.
-func (r *rules) spilled(c *tool.Call, a tool.Access, at workspace.Place) bool {
+func spilled(c *tool.Call, a tool.Access, at workspace.Place) bool {
 	if a.Kind != tool.AccessRead || c.Session == nil || c.Session.Dir() == "" {
 		return false
 	}

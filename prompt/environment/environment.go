@@ -45,8 +45,8 @@ func text(_ context.Context, in prompt.Input) (string, error) {
 	b.WriteString("Environment")
 	if ws := in.Workspace; ws != nil {
 		line("Folder", printable(ws.Dir())+" (relative paths are below it)")
-		if roots := ws.Roots(); len(roots) > 1 {
-			line("Other folders that may be written", list(roots[1:]))
+		if added := addedRoots(ws); len(added) > 0 {
+			line("Other folders that may be written", strings.Join(added, ", "))
 		}
 		line("Git repository", yesNo(inRepository(ws)))
 	}
@@ -75,12 +75,16 @@ func inRepository(ws workspace.Workspace) bool {
 	}
 }
 
-func list(paths []string) string {
-	shown := make([]string, len(paths))
-	for i, p := range paths {
-		shown[i] = printable(p)
+// addedRoots are the folders that may be written beside the session's own. The
+// temporary one has another name in every process, and is left out.
+func addedRoots(ws workspace.Workspace) []string {
+	var added []string
+	for _, root := range ws.Roots()[1:] {
+		if root != ws.Temp() {
+			added = append(added, printable(root))
+		}
 	}
-	return strings.Join(shown, ", ")
+	return added
 }
 
 // printable quotes a name that could be read as more than a name: whoever
