@@ -3,6 +3,7 @@ package loop_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"testing"
@@ -52,11 +53,20 @@ func TestRequests_AreRebuiltFromTheLog(t *testing.T) {
 	srv.Strict(testllm.Rules{Alternate: true})
 	dir := t.TempDir()
 	section := "The sky is blue."
+	streamed := make(chan struct{}, 1)
 	parts := func() []part {
 		return []part{
 			provides("live", srv.URL), retriesOnce(), toolPart(echo("echo"), newTool("none", false, echoNothing)),
 			listens("sky", func(s *plugin.Scope) error {
-				return first(prompt.Sections.Add(s, "sky", prompt.Section{Text: func(context.Context, prompt.Input) (string, error) { return section, nil }}))
+				return errors.Join(
+					first(prompt.Sections.Add(s, "sky", prompt.Section{Text: func(context.Context, prompt.Input) (string, error) { return section, nil }})),
+					first(agent.StreamChunk.On(s, func(_ context.Context, n agent.ChunkNotice) error {
+						if n.Chunk.Text == "half an" {
+							streamed <- struct{}{}
+						}
+						return nil
+					})),
+				)
 			}),
 		}
 	}
@@ -80,7 +90,7 @@ func TestRequests_AreRebuiltFromTheLog(t *testing.T) {
 	cut.End = testllm.Hold
 	srv.Script(cut)
 	check(t, a.Enqueue(t.Context(), llm.UserText("three")))
-	check(t, srv.Await(t.Context(), 7))
+	<-streamed // an attempt that said nothing leaves no trace in the log
 	a.Abort(agent.CauseUser)
 	check(t, a.WhenIdle(t.Context()))
 	srv.Script(say("", "third answer"))
@@ -145,9 +155,9 @@ func rebuild(t *testing.T, h session.Header, events []session.Event) [][]byte {
 		then, err := view.Summary(t.Context())
 		check(t, err)
 		recorder.Script(testllm.Text("recorded"))
-		runtime := w.runtime()
+		models := w.models()
 		req := &llm.Request{Header: then.RequestHeader, History: then.History, Session: h.ID}
-		for _, err := range runtime.Stream(t.Context(), w.root, req) {
+		for _, err := range models.Stream(t.Context(), w.root, req) {
 			check(t, err)
 		}
 	}

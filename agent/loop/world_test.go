@@ -14,6 +14,7 @@ import (
 	"github.com/dsh-harness/dsh/agent/loop"
 	"github.com/dsh-harness/dsh/agent/registry"
 	"github.com/dsh-harness/dsh/llm"
+	"github.com/dsh-harness/dsh/llm/runtime"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/prompt/assembler"
 	"github.com/dsh-harness/dsh/session"
@@ -55,7 +56,7 @@ func services() map[string]part {
 	return map[string]part{
 		"agents":       of(registry.Plugin),
 		"sessions":     of(session.StorePlugin),
-		"llm":          of(tmpRuntimePlugin()),
+		"llm":          of(runtime.Plugin),
 		"tools":        of(toolregistry.Plugin),
 		"systemPrompt": of(assembler.Plugin),
 	}
@@ -335,8 +336,8 @@ func first[A any](_ A, err error) error { return err }
 
 var errBroken = errors.New("broken on purpose")
 
-// runtime is the service that calls models.
-func (w *world) runtime() (r llm.Runtime) {
+// models is the service that calls models.
+func (w *world) models() (r llm.Runtime) {
 	w.t.Helper()
 	n, err := w.root.Mount("look", []plugin.Need{llm.Service.Required()}, func(_ context.Context, s *plugin.Scope) error {
 		r = llm.Service.From(s)
