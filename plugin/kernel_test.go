@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +14,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain looks for leaked goroutines. With DSH_TEST_FULL=1 the laws are checked twenty
+// times as often.
+func TestMain(m *testing.M) {
+	if os.Getenv("DSH_TEST_FULL") == "1" {
+		if err := flag.Set("rapid.checks", "2000"); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var (
 	keyA = NewKey[string]("a")

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -31,8 +32,17 @@ func (n *Node) reconfigureLocked(u update) {
 	n.retryLocked()
 }
 
-// retryLocked lets a failed node start again.
+// A node that fails is tried again when what it needs changes. Two that fail may change
+// that for each other, so after failureLimit failures, none of which comes after a life of
+// steadyLife, a node is not tried again by itself.
+const (
+	failureLimit = 5
+	steadyLife   = time.Minute
+)
+
+// retryLocked lets a failed node start again, because somebody asked for it.
 func (n *Node) retryLocked() {
+	n.failures = 0
 	if n.state == Failed {
 		n.becomeLocked(Pending, nil)
 	}
@@ -42,7 +52,6 @@ func (n *Node) retryLocked() {
 // should have. A start in progress that must end is cancelled at once.
 func (n *Node) reconcileLocked() {
 	deps, ok := n.resolveLocked()
-	n.detectCycleLocked(deps)
 	stale := n.staleLocked(deps, ok)
 	if stale {
 		n.life.cancel(n.whyStaleLocked())
@@ -78,8 +87,10 @@ func (n *Node) resolveLocked() ([]*provider, bool) {
 	return deps, true
 }
 
+// staleLocked reports whether the current life must end. One that was cancelled must,
+// even if the reason has gone since.
 func (n *Node) staleLocked(deps []*provider, ok bool) bool {
-	return n.life != nil && (!ok || n.restart || !slices.Equal(n.life.deps, deps))
+	return n.life != nil && (!ok || n.restart || n.life.ctx.Err() != nil || !slices.Equal(n.life.deps, deps))
 }
 
 func (n *Node) whyStaleLocked() error {
@@ -96,8 +107,11 @@ func (n *Node) whyStaleLocked() error {
 }
 
 func (n *Node) freshLocked(deps []*provider, ok bool) bool {
-	return n.life == nil && ok && (n.state != Failed || n.cycle == nil && !slices.Equal(n.failedWith, deps))
+	return n.life == nil && ok && (n.state != Failed || n.retriableLocked() && !slices.Equal(n.failedWith, deps))
 }
+
+// retriableLocked reports whether a failed node is tried again when its needs change.
+func (n *Node) retriableLocked() bool { return n.cycle == nil && n.failures < failureLimit }
 
 func (n *Node) removableLocked() bool { return n.closed && n.life == nil && n.state != Closed }
 
@@ -158,6 +172,7 @@ func (n *Node) startLocked(deps []*provider) {
 	case cause != nil: // interrupted, which is no failure
 		err = nil
 	case err == nil:
+		life.active = time.Now()
 		n.becomeLocked(Active, nil)
 		t.notifyLocked(n.realm, life.provides...)
 		return
@@ -188,15 +203,27 @@ func (n *Node) stopLocked() {
 		n.becomeLocked(Pending, nil)
 		return
 	}
+	n.failLocked(life)
+}
+
+// failLocked leaves the node failed for the fault of its last life.
+func (n *Node) failLocked(life *Scope) {
+	t, err := n.tree, life.fault
+	if !life.active.IsZero() && time.Since(life.active) >= steadyLife {
+		n.failures = 0
+	}
+	if n.failures++; n.failures == failureLimit {
+		err = fmt.Errorf("%w; after %d failures it is tried again only when it is restarted or gets a new config", err, n.failures)
+	}
 	n.failedWith = life.deps
-	n.becomeLocked(Failed, life.fault)
+	n.becomeLocked(Failed, err)
 	var cycle *cycleError
-	if errors.As(life.fault, &cycle) {
+	if errors.As(err, &cycle) {
 		n.cycle = cycle.nodes
 		t.cyclic.add(n)
 	}
 	t.mu.Unlock()
-	t.log.Error("plugin failed", "plugin", n.path(), "err", life.fault)
+	t.log.Error("plugin failed", "plugin", n.path(), "err", err)
 	t.mu.Lock()
 }
 
@@ -231,8 +258,8 @@ func (n *Node) removeLocked() {
 	n.tree.forgiveLocked(n)
 }
 
-// failLocked ends life, if it is the node's current one, and leaves the node failed.
-func (n *Node) failLocked(life *Scope, err error) {
+// faultLocked ends life, if it is the node's current one, and leaves the node failed.
+func (n *Node) faultLocked(life *Scope, err error) {
 	if n.life != life || life.fault != nil || life.ctx.Err() != nil {
 		return
 	}

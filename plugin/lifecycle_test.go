@@ -151,6 +151,73 @@ func TestFailureRollsBackAndRetriesOnNewNeeds(t *testing.T) {
 	})
 }
 
+// Two that crash may bring each other back for ever. After a while they stay down.
+func TestACrashLoopEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
+		starts := map[string]int{}
+		crashes := func(name string, after time.Duration) Child {
+			return Child{Name: name, Needs: []Need{keyA.Tracked()}, Start: func(_ context.Context, s *Scope) error {
+				starts[name]++
+				_ = keyA.Provide(s, name) // or the other does
+				return s.Go("g", func(ctx context.Context) error {
+					select {
+					case <-time.After(after):
+						return errors.New("crash")
+					case <-ctx.Done():
+						return nil
+					}
+				})
+			}}
+		}
+		nodes := must(tr.Root().MountAll(crashes("one", 2*time.Second), crashes("two", 3*time.Second)))
+		time.Sleep(time.Hour)
+		want(t, fmt.Sprint(tr.Settle(bg)), "root/one: goroutine g: crash; after 5 failures it is tried again only when it is restarted or gets a new config; "+
+			"root/two: goroutine g: crash") // nothing changes for it any more
+		if starts["one"] > 10 || starts["two"] > 10 {
+			t.Error(starts)
+		}
+		want(t, fmt.Sprint(nodes[0].Restart(bg)), "<nil>")
+	})
+}
+
+// One that ran steadily before each failure is always tried again.
+func TestFailuresAfterASteadyLifeDoNotCount(t *testing.T) {
+	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
+		n := must(tr.Root().Mount("n", []Need{keyA.Required()}, func(_ context.Context, s *Scope) error {
+			d.add("+")
+			return s.Go("g", func(context.Context) error { time.Sleep(time.Minute); return errors.New("crash") })
+		}))
+		for range 8 {
+			p := settled(must(tr.Root().Mount("p", nil, provides(keyA, "x"))))
+			time.Sleep(2 * time.Minute)
+			if st, _ := n.State(); st != Failed {
+				t.Error(st)
+			}
+			_ = p.Close(bg)
+		}
+		want(t, d.take(), "+ + + + + + + +")
+	})
+}
+
+// A life whose context was cancelled ends, even if the reason for that has gone.
+func TestACancelledLifeEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
+		settled(must(tr.Root().Mount("prov", nil, provides(keyA, "x"))))
+		n := settled(must(tr.Root().Mount("user", []Need{keyA.Required()}, func(context.Context, *Scope) error { d.add("+"); return nil })))
+		tr.mu.Lock()
+		p := tr.Root().node.realm.providers[keyA.id]
+		p.withdrawn = true
+		n.reconcileLocked()
+		p.withdrawn = false // before the transition begins
+		tr.mu.Unlock()
+		_ = n.Settle(bg)
+		want(t, d.take(), "+ +")
+		if err := n.life.ctx.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
 		failing := true
