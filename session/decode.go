@@ -26,8 +26,7 @@ func (s *scanner) place(p *place, name []byte) bool {
 	return true
 }
 
-func decodePlace(data []byte) (p place, ok bool) {
-	s := newScanner(data)
+func decodePlace(s *scanner) (p place, ok bool) {
 	s.object(func(name []byte) {
 		if !s.place(&p, name) {
 			s.skip()
@@ -41,8 +40,7 @@ type inputData struct {
 	message llm.Message
 }
 
-func decodeInput(data []byte) (d inputData, ok bool) {
-	s := newScanner(data)
+func decodeInput(s *scanner) (d inputData, ok bool) {
 	d.message.Role = llm.RoleUser
 	s.object(func(name []byte) {
 		switch string(name) {
@@ -67,8 +65,7 @@ type assistantData struct {
 	usage   llm.Usage
 }
 
-func decodeAssistant(data []byte) (d assistantData, ok bool) {
-	s := newScanner(data)
+func decodeAssistant(s *scanner) (d assistantData, ok bool) {
 	d.message.Role = llm.RoleAssistant
 	s.object(func(name []byte) {
 		switch string(name) {
@@ -84,9 +81,9 @@ func decodeAssistant(data []byte) (d assistantData, ok bool) {
 				}
 			})
 		case "provider":
-			d.message.Provider = s.str()
+			d.message.Provider = s.shared()
 		case "model":
-			d.message.Model = s.str()
+			d.message.Model = s.shared()
 		case "usage":
 			d.usage = s.usage()
 		case "interrupted":
@@ -105,8 +102,7 @@ type resultData struct {
 	message llm.Message
 }
 
-func decodeResult(data []byte) (d resultData, ok bool) {
-	s := newScanner(data)
+func decodeResult(s *scanner) (d resultData, ok bool) {
 	d.message.Role = llm.RoleTool
 	s.object(func(name []byte) {
 		switch string(name) {
@@ -130,8 +126,7 @@ type callData struct {
 	callID string
 }
 
-func decodeCall(data []byte) (d callData, ok bool) {
-	s := newScanner(data)
+func decodeCall(s *scanner) (d callData, ok bool) {
 	s.object(func(name []byte) {
 		switch {
 		case string(name) == "callId":
@@ -151,8 +146,7 @@ type messageData struct {
 	quiet   bool
 }
 
-func decodeMessage(data []byte) (d messageData, ok bool) {
-	s := newScanner(data)
+func decodeMessage(s *scanner) (d messageData, ok bool) {
 	s.object(func(name []byte) {
 		switch {
 		case string(name) == "id" && s.peek() == '"':
@@ -175,7 +169,7 @@ func (s *scanner) message() *llm.Message {
 		case "id":
 			m.ID = s.str()
 		case "role":
-			m.Role = llm.Role(s.str())
+			m.Role = llm.Role(s.shared())
 		case "content":
 			m.Content = s.blocks()
 		case "source":
@@ -185,9 +179,9 @@ func (s *scanner) message() *llm.Message {
 		case "isError":
 			m.IsError = s.boolean()
 		case "provider":
-			m.Provider = s.str()
+			m.Provider = s.shared()
 		case "model":
-			m.Model = s.str()
+			m.Model = s.shared()
 		case "interrupted":
 			m.Interrupted = s.boolean()
 		default:
@@ -237,8 +231,11 @@ func (s *scanner) blocks() []llm.Block {
 	if s.null() {
 		return nil
 	}
-	blocks := make([]llm.Block, 0, 2)
+	var blocks []llm.Block
 	s.array(func() { blocks = append(blocks, s.block()) })
+	if blocks == nil && !s.bad {
+		blocks = []llm.Block{}
+	}
 	return blocks
 }
 
@@ -254,7 +251,7 @@ func (s *scanner) block() (b llm.Block) {
 		case "providerId":
 			b.ProviderID = s.str()
 		case "name":
-			b.Name = s.str()
+			b.Name = s.shared()
 		case "arguments":
 			b.Arguments = s.str()
 		case "mediaType":
@@ -272,12 +269,12 @@ func (s *scanner) block() (b llm.Block) {
 
 // blockType consumes the type of a block; the known names are shared.
 func (s *scanner) blockType() llm.BlockType {
-	from, to, plain := s.quoted()
+	t, plain := s.quoted()
 	if !plain {
 		s.fail()
 		return ""
 	}
-	switch t := s.src[from:to]; string(t) {
+	switch string(t) {
 	case string(llm.BlockText):
 		return llm.BlockText
 	case string(llm.BlockReasoning):

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type fold struct {
 	metaAt  int64 // where, in bytes, the last session/meta is
 
 	header *llm.Header // of the last request/header, nil when there is none
+
+	scanner scanner // for the data of the event at hand
 
 	turnAt   int64 // the event that began the open turn
 	answered bool  // the open step has its assistant/message
@@ -97,7 +100,7 @@ func (f *fold) take(e *Event, declared func(name string) (EventType, bool)) erro
 	case RequestHeader:
 		return f.requestHeader(e)
 	case RequestContext:
-		return f.inTurn()
+		return cmp.Or(f.inTurn(), f.valid(e.Data))
 	case AssistantChunk, Retry:
 		return f.inStep(e)
 	case AssistantMessage:
@@ -115,7 +118,7 @@ func (f *fold) take(e *Event, declared func(name string) (EventType, bool)) erro
 	case Seeded:
 		return f.seeded(e)
 	case Lost:
-		return nil
+		return f.valid(e.Data)
 	case Meta:
 		return f.meta(e)
 	case Rewound:
@@ -135,8 +138,28 @@ func mayBeOnSurface(name string) bool {
 	return !isCore(name)
 }
 
+// scan returns the scanner, at the start of data.
+func (f *fold) scan(data []byte) *scanner {
+	buf := f.scanner.buf
+	if cap(buf) > encoderKeeps {
+		buf = nil
+	}
+	f.scanner = scanner{src: data, buf: buf, names: f.scanner.names}
+	return &f.scanner
+}
+
+// valid returns an error unless data is JSON. It is for data that is not decoded.
+func (f *fold) valid(data []byte) error {
+	s := f.scan(data)
+	s.skip()
+	if !s.end() {
+		return errData
+	}
+	return nil
+}
+
 func (f *fold) turnStart(e *Event) error {
-	p, ok := decodePlace(e.Data)
+	p, ok := decodePlace(f.scan(e.Data))
 	switch {
 	case !ok:
 		return errData
@@ -151,7 +174,7 @@ func (f *fold) turnStart(e *Event) error {
 }
 
 func (f *fold) turnEnd(e *Event) error {
-	p, ok := decodePlace(e.Data)
+	p, ok := decodePlace(f.scan(e.Data))
 	switch {
 	case !ok:
 		return errData
@@ -172,7 +195,7 @@ func (f *fold) inTurn() error {
 }
 
 func (f *fold) stepStart(e *Event) error {
-	p, ok := decodePlace(e.Data)
+	p, ok := decodePlace(f.scan(e.Data))
 	switch {
 	case !ok:
 		return errData
@@ -201,7 +224,7 @@ func (f *fold) stepEnd(e *Event) error {
 
 // inStep checks that e names the open step.
 func (f *fold) inStep(e *Event) error {
-	p, ok := decodePlace(e.Data)
+	p, ok := decodePlace(f.scan(e.Data))
 	if !ok {
 		return errData
 	}
@@ -216,7 +239,7 @@ func (f *fold) isOpen(p place) error {
 }
 
 func (f *fold) input(e *Event) error {
-	d, ok := decodeInput(e.Data)
+	d, ok := decodeInput(f.scan(e.Data))
 	if !ok {
 		return errData
 	}
@@ -256,7 +279,7 @@ func (f *fold) requestHeader(e *Event) error {
 }
 
 func (f *fold) assistant(e *Event) error {
-	d, ok := decodeAssistant(e.Data)
+	d, ok := decodeAssistant(f.scan(e.Data))
 	if !ok {
 		return errData
 	}
@@ -303,7 +326,7 @@ func (f *fold) open(id string) *call {
 }
 
 func (f *fold) toolCall(e *Event) error {
-	d, ok := decodeCall(e.Data)
+	d, ok := decodeCall(f.scan(e.Data))
 	if !ok {
 		return errData
 	}
@@ -319,7 +342,7 @@ func (f *fold) toolCall(e *Event) error {
 }
 
 func (f *fold) toolRewritten(e *Event) error {
-	d, ok := decodeCall(e.Data)
+	d, ok := decodeCall(f.scan(e.Data))
 	if !ok {
 		return errData
 	}
@@ -330,7 +353,7 @@ func (f *fold) toolRewritten(e *Event) error {
 }
 
 func (f *fold) toolResult(e *Event) error {
-	d, ok := decodeResult(e.Data)
+	d, ok := decodeResult(f.scan(e.Data))
 	if !ok {
 		return errData
 	}
@@ -363,7 +386,7 @@ func (f *fold) pendingAt(id string) int {
 }
 
 func (f *fold) delivery(e *Event) error {
-	d, ok := decodeMessage(e.Data)
+	d, ok := decodeMessage(f.scan(e.Data))
 	switch {
 	case !ok || d.id == "" || d.message == nil:
 		return errData
@@ -390,6 +413,9 @@ func (f *fold) seeded(e *Event) error {
 		return fmt.Errorf("turn %d is still open", f.state.Turn)
 	case e.Seq > f.seed:
 		return fmt.Errorf("only the first %d events were copied", f.seed)
+	}
+	if err := f.valid(e.Data); err != nil {
+		return err
 	}
 	f.state.Pending, f.state.Archived, f.state.Usage = nil, false, llm.Usage{}
 	return nil
@@ -444,9 +470,9 @@ func (f *fold) plugin(e *Event, declared func(name string) (EventType, bool)) er
 		return &UnknownTypeError{Type: e.Type, Seq: e.Seq}
 	}
 	if e.Surface == nil {
-		return nil
+		return f.valid(e.Data)
 	}
-	d, ok := decodeMessage(e.Data)
+	d, ok := decodeMessage(f.scan(e.Data))
 	if !ok {
 		return errData
 	}

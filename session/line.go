@@ -140,6 +140,54 @@ func ParseLine(line []byte) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
+	return parseBody(line, body)
+}
+
+// ParseEnvelope is [ParseLine] for a [Visitor], which looks at the data itself: when the
+// line is as this program writes it, the data is found by its place and not read.
+func ParseEnvelope(line []byte) (Event, error) {
+	body, err := checkCRC(line)
+	if err != nil {
+		return Event{}, err
+	}
+	s := newScanner(body)
+	e := Event{line: line}
+	if !s.literal(`{"seq":`) {
+		return parseBody(line, body)
+	}
+	e.Seq = s.integer()
+	if !s.literal(`,"time":`) {
+		return parseBody(line, body)
+	}
+	e.Time = s.integer()
+	if !s.literal(`,"type":`) {
+		return parseBody(line, body)
+	}
+	e.Type = s.typeName()
+	if !s.literal(`,"data":`) || s.bad || e.Type == "" || e.Seq < 0 {
+		return parseBody(line, body)
+	}
+	// What can follow the data cannot be the end of an object with a brace more or
+	// less, so if the rest is one, that is where the data ends.
+	data, appends := bytes.CutSuffix(body[s.at:], []byte(`,"surface":{"op":"append"}`))
+	if n := len(data); n < 2 || data[0] != '{' || data[n-1] != '}' || !appends && mayHaveMore(data) {
+		return parseBody(line, body)
+	}
+	if appends {
+		e.Surface = &SurfaceOp{Op: OpAppend}
+	}
+	e.Data = data[:len(data):len(data)]
+	return e, nil
+}
+
+// mayHaveMore reports whether members may stand behind the data that end like an
+// object: only a surface operation does.
+func mayHaveMore(data []byte) bool {
+	last := bytes.LastIndexByte(data, '{')
+	return last >= len(`,"surface":`) && string(data[last-len(`,"surface":`):last]) == `,"surface":`
+}
+
+func parseBody(line, body []byte) (Event, error) {
 	s := newScanner(body)
 	e := Event{line: line}
 	var has struct{ seq, time, typ bool }
@@ -226,14 +274,13 @@ func (s *scanner) cite() (r Range) {
 
 // typeName consumes the name of an event type. The core's names are shared.
 func (s *scanner) typeName() string {
-	from, to, plain := s.quoted()
-	if s.bad {
-		return ""
-	}
+	begin := s.at
+	name, plain := s.quoted()
 	if !plain {
-		return unquote(s.src[from-1 : to+1])
+		s.at = begin
+		return s.str()
 	}
-	switch name := s.src[from:to]; string(name) {
+	switch string(name) {
 	case TurnStart:
 		return TurnStart
 	case TurnEnd:

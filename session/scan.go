@@ -2,8 +2,8 @@ package session
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math/bits"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -14,6 +14,9 @@ type scanner struct {
 	src []byte
 	at  int
 	bad bool
+	buf []byte // for strings with escapes, to be used again
+	// names are strings that are there again and again, so that one copy serves all.
+	names map[string]string
 }
 
 // maxDepth is how deep values may be nested, as in encoding/json.
@@ -41,8 +44,11 @@ func (s *scanner) space() {
 
 // peek returns the first byte of the next token, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.at < len(s.src) && s.src[s.at] > ' ' {
+		return s.src[s.at]
+	}
 	s.space()
-	if s.bad || s.at >= len(s.src) {
+	if s.at >= len(s.src) {
 		return 0
 	}
 	return s.src[s.at]
@@ -120,14 +126,40 @@ func (s *scanner) array(element func()) {
 
 // name consumes the name of a member.
 func (s *scanner) name() []byte {
-	from, to, plain := s.quoted()
-	if s.bad {
-		return nil
+	begin := s.at
+	if name, plain := s.quoted(); plain || s.bad {
+		return name
 	}
-	if plain {
-		return s.src[from:to]
+	s.at = begin
+	return []byte(s.str())
+}
+
+// quoted consumes a string and returns what stands between its quotes. It is plain
+// when that stands for itself.
+func (s *scanner) quoted() (content []byte, plain bool) {
+	if s.peek() != '"' {
+		s.fail()
+		return nil, false
 	}
-	return []byte(unquote(s.src[from-1 : to+1]))
+	from := s.at + 1
+	high, escapes := false, false
+	for i := from; ; {
+		n, h := special(s.src[i:])
+		i += n
+		high = high || h
+		if i < len(s.src) && s.src[i] == '"' {
+			s.at = i + 1
+			content = s.src[from:i]
+			return content, !escapes && (!high || utf8.Valid(content))
+		}
+		escapes = true
+		_, size := escape(s.src[i:])
+		if size == 0 {
+			s.fail()
+			return nil, false
+		}
+		i += size
+	}
 }
 
 // str consumes a string; a null is "".
@@ -135,56 +167,111 @@ func (s *scanner) str() string {
 	if s.null() {
 		return ""
 	}
-	from, to, plain := s.quoted()
-	if s.bad {
-		return ""
-	}
-	if !plain {
-		return unquote(s.src[from-1 : to+1])
-	}
-	return string(s.src[from:to])
-}
-
-// quoted consumes a string and returns where its content is. It is plain when
-// the content stands for itself.
-func (s *scanner) quoted() (from, to int, plain bool) {
 	if s.peek() != '"' {
 		s.fail()
-		return 0, 0, false
+		return ""
 	}
-	from = s.at + 1
-	plain, ascii := true, true
-	for i := from; ; {
-		n, high := special(s.src[i:])
-		i += n
-		ascii = ascii && !high
-		if i >= len(s.src) || s.src[i] < ' ' {
-			break
+	from := s.at + 1
+	n, high := special(s.src[from:])
+	if end := from + n; end < len(s.src) && s.src[end] == '"' {
+		s.at = end + 1
+		return text(s.src[from:end], high)
+	}
+	buf := append(s.buf[:0], s.src[from:from+n]...)
+	for i := from + n; ; {
+		if i < len(s.src) && s.src[i] != '\\' { // often one escape follows on another
+			n, h := special(s.src[i:])
+			buf = append(buf, s.src[i:i+n]...)
+			i += n
+			high = high || h
 		}
-		if s.src[i] == '"' {
-			s.at = i + 1
-			return from, i, plain && (ascii || utf8.Valid(s.src[from:i]))
+		if i < len(s.src) && s.src[i] == '"' {
+			s.at, s.buf = i+1, buf
+			return text(buf, high)
 		}
-		plain = false
-		if i+1 >= len(s.src) {
-			break
+		r, size := escape(s.src[i:])
+		if size == 0 {
+			s.fail()
+			return ""
 		}
-		i += 2
-		ok := true
-		switch s.src[i-1] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		case 'u':
-			ok = hex4(s.src[i:])
-			i += 4
-		default:
-			ok = false
-		}
+		buf = utf8.AppendRune(buf, r)
+		i += size
+	}
+}
+
+// mostNames bounds how many names are remembered.
+const mostNames = 64
+
+// shared is str for a string that is likely to come again, such as a name.
+func (s *scanner) shared() string {
+	begin := s.at
+	if s.peek() != '"' {
+		return s.str()
+	}
+	p, plain := s.quoted()
+	if !plain {
+		s.at = begin
+		return s.str()
+	}
+	if name, ok := s.names[string(p)]; ok {
+		return name
+	}
+	name := string(p)
+	if s.names == nil {
+		s.names = map[string]string{}
+	}
+	if len(s.names) < mostNames {
+		s.names[name] = name
+	}
+	return name
+}
+
+// text returns p as a string in which each byte that is not UTF-8 has become U+FFFD. Only
+// when high is set has p bytes that are not ASCII.
+func text(p []byte, high bool) string {
+	if high && !utf8.Valid(p) {
+		return string([]rune(string(p)))
+	}
+	return string(p)
+}
+
+// escape decodes the escape sequence that p begins with and returns its size, 0
+// when there is none.
+func escape(p []byte) (r rune, size int) {
+	if len(p) < 2 || p[0] != '\\' {
+		return 0, 0
+	}
+	switch p[1] {
+	case '"', '\\', '/':
+		return rune(p[1]), 2
+	case 'n':
+		return '\n', 2
+	case 't':
+		return '\t', 2
+	case 'r':
+		return '\r', 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'u':
+		r, ok := hex4(p[2:])
 		if !ok {
-			break
+			return 0, 0
 		}
+		if !utf16.IsSurrogate(r) {
+			return r, 6
+		}
+		if len(p) >= 12 && p[6] == '\\' && p[7] == 'u' {
+			if low, ok := hex4(p[8:]); ok {
+				if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+					return pair, 12
+				}
+			}
+		}
+		return utf8.RuneError, 6
 	}
-	s.fail()
-	return 0, 0, false
+	return 0, 0
 }
 
 // special returns the index of the first quote, backslash or control character
@@ -219,57 +306,23 @@ func special(p []byte) (n int, high bool) {
 	return n, seen&highs != 0
 }
 
-// hex4 reports whether p begins with four hexadecimal digits.
-func hex4(p []byte) bool {
+// hex4 decodes the four hexadecimal digits that p begins with.
+func hex4(p []byte) (v rune, ok bool) {
 	if len(p) < 4 {
-		return false
+		return 0, false
 	}
 	for _, b := range p[:4] {
-		if b-'0' > 9 && b|0x20-'a' > 5 {
-			return false
+		switch {
+		case '0' <= b && b <= '9':
+			b -= '0'
+		case 'a' <= b|0x20 && b|0x20 <= 'f':
+			b = b | 0x20 - 'a' + 10
+		default:
+			return 0, false
 		}
+		v = v<<4 | rune(b)
 	}
-	return true
-}
-
-// unquote decodes a quoted string that quoted has accepted. The frequent escapes
-// are done here; encoding/json does the rest.
-func unquote(q []byte) string {
-	content := q[1 : len(q)-1]
-	out := make([]byte, 0, len(content))
-	for i, ascii := 0, true; ; i += 2 {
-		n, high := special(content[i:])
-		out = append(out, content[i:i+n]...)
-		ascii = ascii && !high
-		if i += n; i >= len(content) {
-			if ascii || utf8.Valid(out) {
-				return string(out)
-			}
-			break
-		}
-		b := content[i+1]
-		switch b {
-		case 'n':
-			b = '\n'
-		case 't':
-			b = '\t'
-		case 'r':
-			b = '\r'
-		case 'b':
-			b = '\b'
-		case 'f':
-			b = '\f'
-		}
-		if b == 'u' {
-			break
-		}
-		out = append(out, b)
-	}
-	var whole string
-	if err := json.Unmarshal(q, &whole); err != nil {
-		panic("session: a string that was accepted cannot be decoded: " + err.Error())
-	}
-	return whole
+	return v, true
 }
 
 // integer consumes an integer that fits 64 bits; a null is 0.

@@ -291,7 +291,10 @@ func (l *log) open(ctx context.Context, id string, v session.Visitor) (session.O
 	if l.info, err = f.Stat(); err != nil {
 		return session.Opening{}, err
 	}
-	r := &events{path: l.path, lines: lines{f: f, limit: l.info.Size(), block: int(min(readBlock, l.info.Size())), reuse: true}}
+	r := &events{
+		path: l.path, visited: v != nil,
+		lines: lines{f: f, limit: l.info.Size(), block: int(min(readBlock, l.info.Size())), reuse: true},
+	}
 	if l.header, err = r.readHeader(); err != nil {
 		return session.Opening{}, err
 	}

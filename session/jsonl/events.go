@@ -12,11 +12,12 @@ import (
 // events reads the events of a log and finds what is wrong with it.
 type events struct {
 	lines
-	path   string
-	number int   // of the line that was read last, from 1
-	inside bool  // the reading did not begin at the first line, so numbers are not known
-	expect int64 // the event that comes next
-	after  int64 // where in the file the last sound event ends
+	path    string
+	number  int   // of the line that was read last, from 1
+	visited bool  // the events go to a [session.Visitor]
+	inside  bool  // the reading did not begin at the first line, so numbers are not known
+	expect  int64 // the event that comes next
+	after   int64 // where in the file the last sound event ends
 
 	bad     *session.DamageError // lines of no use that were read just now
 	badAt   int64                // where they begin
@@ -73,6 +74,9 @@ func (r *events) take(e session.Event, l line) session.Event {
 func (r *events) parse(l line) (session.Event, error) {
 	if l.long {
 		return session.Event{}, fmt.Errorf("%w: it is longer than %d bytes", session.ErrSyntax, session.MaxLine)
+	}
+	if r.visited {
+		return session.ParseEnvelope(l.bytes)
 	}
 	return session.ParseLine(l.bytes)
 }
