@@ -685,3 +685,35 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// racing is a workspace in which somebody else writes right before every write.
+type racing struct {
+	workspace.Workspace
+	before func()
+}
+
+func (r racing) FS() workspace.FS { return racingFS{r.Workspace.FS(), r.before} }
+
+type racingFS struct {
+	workspace.FS
+	before func()
+}
+
+func (f racingFS) WriteFile(name string, data []byte, o workspace.WriteOptions) error {
+	f.before()
+	return f.FS.WriteFile(name, data, o)
+}
+
+func TestTrust_T12_ChangedInTheLastMoment(t *testing.T) {
+	h := newHands(t)
+	h.put("f", "one\n")
+	h.works("read", args{"file_path": "f"})
+	h.w = racing{h.w, func() { h.put("f", "theirs\n") }}
+	h.fails("edit", "stale", args{"file_path": "f", "old_string": "one", "new_string": "1"})
+	h.put("f", "one\n")
+	h.fails("write", "stale", args{"file_path": "f", "content": "1"})
+	want(t, h.get("f"), "theirs\n")
+	h.w = racing{h.w, func() { h.put("new", "theirs\n") }}
+	h.fails("write", "stale", args{"file_path": "new", "content": "mine"})
+	want(t, h.get("new"), "theirs\n")
+}
