@@ -169,8 +169,7 @@ func TestChildrenHaveTheirOwnTime(t *testing.T) {
 
 func TestASetupThatOutlastsTheStopIsCleanedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
-		var n *Node
-		n = must(tr.Root().Mount("p", nil, func(_ context.Context, s *Scope) error {
+		n := must(tr.Root().Mount("p", nil, func(_ context.Context, s *Scope) error {
 			_, err := Acquire(s, "slow", func(context.Context) (int, func(context.Context) error, error) {
 				time.Sleep(time.Hour)
 				return 1, func(ctx context.Context) error { d.add(fmt.Sprint("released ", ctx.Err())); return nil }, nil

@@ -53,6 +53,16 @@ func (s *Scope) openLocked(what string) error {
 	return nil
 }
 
+// endingLocked reports whether s is ending, or will because what it stands in is.
+func (s *Scope) endingLocked() bool {
+	for ; s != nil; s = s.node.parent {
+		if s.shut {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Scope) pushLocked(u undoer) {
 	*u.base() = effect{scope: s, element: s.effects.PushBack(u)}
 }

@@ -14,7 +14,7 @@ type frame struct {
 	node     *Node
 	listener *listener // of a call of one
 	cleanup  *cleanup  // of a running one
-	worker   bool      // of an owned goroutine: its context ends when it must, and so do its waits
+	worker   *worker   // of an owned goroutine: its context ends when it must, and so do its waits
 }
 
 type frameKey struct{}
@@ -31,7 +31,7 @@ func (f *frame) Value(key any) any {
 func blocked(ctx context.Context) iter.Seq[*frame] {
 	return func(yield func(*frame) bool) {
 		for f := range frames(ctx) {
-			if !f.worker && !yield(f) {
+			if f.worker == nil && !yield(f) {
 				return
 			}
 		}

@@ -138,7 +138,7 @@ func TestRequiredRows(t *testing.T) {
 			`x started, y failed: bad wolf | required row "y" failed: bad wolf`)
 		want(t, d.take(), "+x1 -x1")
 		want(t, refuse(t, l, row("z", needs, "1").required()),
-			`z pending: it waits for a | required row "z" waits for a service that nothing provides: ["a"]`)
+			`z pending: it waits for a | required row "z" waits for a, which nothing provides`)
 		apply(t, l, row("x", p, "1"))
 		d.take()
 		want(t, refuse(t, l, row("x", p, "2"), row("y", p, "bad wolf").required()),
@@ -150,7 +150,7 @@ func TestRequiredRows(t *testing.T) {
 		apply(t, l, row("z", needs, "1").required(), row("prov", prov, "v"))
 		d.take()
 		want(t, refuse(t, l, row("z", needs, "1").required()),
-			`z pending: it waits for a, prov stopped | required row "z" waits for a service that nothing provides: ["a"]`)
+			`z pending: it waits for a, prov stopped | required row "z" waits for a, which nothing provides`)
 		want(t, d.take(), "-z1 -provv +provv +z1")
 		want(t, apply(t, l, row("z", needs, "1"), row("prov", prov, "v")), "z kept, prov kept") // it is required no more
 		want(t, tr.Dump().String(), "root active\n  z (needs) active\n  prov active, provides a\n")

@@ -34,6 +34,51 @@ func TestOwnedGoroutine(t *testing.T) {
 	})
 }
 
+// A goroutine in a call of a newer listener cannot wait for its turn: the call would not
+// end before it.
+func TestGoroutineInACallOfANewerListener(t *testing.T) {
+	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
+		listens := func(s *Scope) error {
+			_, err := ping.On(s, func(ctx context.Context, _ string) error { <-ctx.Done(); d.add("cancelled"); return nil })
+			return err
+		}
+		emits := func(s *Scope) error {
+			return s.Go("emits", func(ctx context.Context) error { time.Sleep(time.Second); return ping.Emit(ctx, s, "") })
+		}
+		for what, start := range map[string]StartFunc{
+			"of the same node": func(_ context.Context, s *Scope) error { return join(emits(s), listens(s)) },
+			"of a child": func(_ context.Context, s *Scope) error {
+				_, err := s.Mount("child", nil, func(_ context.Context, s *Scope) error { time.Sleep(time.Millisecond); return listens(s) })
+				return join(emits(s), err)
+			},
+			"called by an older child": func(_ context.Context, s *Scope) error {
+				_, err := s.Mount("child", nil, func(_ context.Context, s *Scope) error { return emits(s) })
+				return join(err, listens(s))
+			},
+		} {
+			n := must(tr.Root().Mount(what, nil, start))
+			time.Sleep(2 * time.Second)
+			took := elapsed(func() { _ = n.Close(bg) })
+			want(t, what+": "+took.String()+" "+d.take(), what+": 0s cancelled")
+		}
+		// One that is not to end is only waited for.
+		must(0, tr.Root().Go("outer", func(ctx context.Context) error {
+			time.Sleep(time.Second)
+			_ = ping.Emit(ctx, tr.Root(), "")
+			d.add(fmt.Sprint(ctx.Err()))
+			return nil
+		}))
+		n := must(tr.Root().Mount("slow", nil, func(_ context.Context, s *Scope) error {
+			_, err := ping.On(s, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return nil })
+			return err
+		}))
+		time.Sleep(2 * time.Second)
+		_ = n.Close(bg)
+		synctest.Wait()
+		want(t, d.take(), "<nil>")
+	})
+}
+
 func TestFailingGoroutineFailsItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T, tr *Tree, d *diary) {
 		for _, startLasts := range []time.Duration{0, 10 * time.Second} {
