@@ -22,8 +22,6 @@ func (m *manager) answer(ctx context.Context, p *tool.Pending, next plugin.Next[
 		p.Settle(answer.Allow, answer.By, reasonOf(answer))
 	case errors.Is(err, policy.ErrNobody):
 		p.Verdict.Reason += "; " + m.advice(p)
-	case ctx.Err() != nil:
-		return p.Verdict, context.Cause(ctx)
 	default:
 		p.Settle(false, p.Verdict.By, fmt.Sprintf("asking about it failed: %v", err))
 	}

@@ -466,6 +466,32 @@ func TestOnlyWhatWasDecidedOnRuns(t *testing.T) {
 	}
 }
 
+// A place stays masked when it became a link after the plugin started.
+func TestAMaskedLinkIsMaskedByItsName(t *testing.T) {
+	w := newWorld(t)
+	r := newRules(w.home, w.dirs, Config{})
+	if err := os.Symlink(w.outside, filepath.Join(w.home, ".gnupg")); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"~/.gnupg/file", "../.gnupg/file", w.home + "/.gnupg/file"} {
+		if d, reason := r.judge(policy.FullAccess, w.call(workspace.SandboxNone), tool.Access{Kind: tool.AccessRead, Target: target}); d != tool.Deny {
+			t.Errorf("%s: got %v: %s", target, d, reason)
+		}
+	}
+}
+
+func TestOnesOwnHomeIsNotSomebodyElses(t *testing.T) {
+	w := newWorld(t)
+	r := newRules("/home/me", w.dirs, Config{})
+	for target, want := range map[string]tool.Decision{
+		"/home/me/notes.txt": tool.Allow, "/home/me": tool.Allow, "/home/me/.ssh": tool.Deny, "/home/mel/notes.txt": tool.Deny, "/root/notes.txt": tool.Deny,
+	} {
+		if d, reason := r.judge(policy.FullAccess, w.call(workspace.SandboxNone), tool.Access{Kind: tool.AccessRead, Target: target}); d != want {
+			t.Errorf("%s: got %v: %s", target, d, reason)
+		}
+	}
+}
+
 func TestACallWithoutAWorkspaceTouchesNoFile(t *testing.T) {
 	r := newRules("/home/me", home.Dirs{State: "/s", Config: "/c"}, Config{})
 	d, reason := r.judge(policy.FullAccess, &tool.Call{}, tool.Access{Kind: tool.AccessRead, Target: "x"})

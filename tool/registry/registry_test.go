@@ -349,6 +349,45 @@ func TestTheStrictestDecisionWinsAndOnlyAnAnswerLowersIt(t *testing.T) {
 	}
 }
 
+// What a listener returns may be stricter than what was raised, and never laxer.
+func TestAReturnedVerdictCannotLowerTheDecision(t *testing.T) {
+	for _, c := range []struct {
+		raise   tool.Decision
+		returns tool.Verdict
+		want    string
+	}{
+		{tool.Deny, tool.Verdict{Decision: tool.Allow, By: "sneak", Reason: "why not"}, "denied | Error: denied: rule"},
+		{tool.Allow, tool.Verdict{Decision: tool.Deny, By: "strict", Reason: "too late"}, "denied | Error: denied: too late"},
+		{tool.Deny, tool.Verdict{}, "denied | Error: denied: rule"},
+	} {
+		b := setUp(t, echo(nil))
+		b.mount("outer", func(s *plugin.Scope) error {
+			_, err := tool.PreExecute.On(s, func(ctx context.Context, p *tool.Pending, next plugin.Next[*tool.Pending, tool.Verdict]) (tool.Verdict, error) {
+				p.Raise(c.raise, "rule", "rule")
+				_, err := next(ctx, p)
+				return c.returns, err
+			}, plugin.At(tool.Decide))
+			return err
+		})
+		if got := show(b.run(context.Background(), "echo", `{"text":"hi"}`)); got != c.want {
+			t.Errorf("%v, then %+v: got %s\nwant %s", c.raise, c.returns, got, c.want)
+		}
+		b.close()
+	}
+}
+
+func TestACallThatIsCancelledDuringTheDecisionDoesNotStart(t *testing.T) {
+	var ran []string
+	b := setUp(t, echo(&ran))
+	defer b.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	b.decide("slow", tool.Decide, func(p *tool.Pending) { cancel(); p.Raise(tool.Ask, "slow", "who knows") })
+	p := b.Prepare(ctx, b.scope, &tool.Call{Name: "echo"}, `{"text":"a"}`)
+	if p.Refused == nil || p.Refused.Error.Code != tool.CodeNotStarted {
+		t.Errorf("the call was prepared as %+v", p.Refused)
+	}
+}
+
 func TestRewrittenArgumentsAreCheckedBeforeTheDecision(t *testing.T) {
 	var ran []string
 	b := setUp(t, echo(&ran))
@@ -631,9 +670,13 @@ func TestTheEndOfTheRegistryEndsTheBodies(t *testing.T) {
 		result := make(chan tool.Result, 1)
 		go func() { result <- b.run(context.Background(), "work", "") }()
 		synctest.Wait()
+		began := time.Now()
 		b.close()
 		if got := show(<-result); got != "tidied up" {
 			t.Errorf("got %s", got)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v", took)
 		}
 	})
 }
