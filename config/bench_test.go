@@ -30,8 +30,9 @@ func shipped() []config.Layer {
 	}
 }
 
-// TestStartIsFast guards the share of start-up that composing has: far below a millisecond on a fast machine, and never
-// near what anybody could notice. It takes the best of several runs, because other tests share the processors.
+// TestStartIsFast guards the share of start-up that composing has: far below a millisecond on a
+// fast machine, and never near what anybody could notice. It takes the best of several runs,
+// because other tests share the processors.
 func TestStartIsFast(t *testing.T) {
 	o := config.Options{Layers: shipped(), Plugins: plugins(nil)}
 	best := time.Hour

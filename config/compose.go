@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"slices"
 
@@ -17,13 +16,14 @@ type Composition struct {
 	rows   *value // a map from id to row
 }
 
-// Compose reads the layers and lays each over those before it: [Profile] layers first, then [User], [Project],
-// [Patch] and [Set], an order that is the caller's to keep. It runs no code and resolves no reference. Its error is of type [Errors] and
-// holds what is wrong in all layers.
+// Compose reads the layers and lays each over those before it: [Profile] layers first, then
+// [User], [Project], [Patch] and [Set], an order that is the caller's to keep. It runs no code and
+// resolves no reference. Its error is of type [Errors] and holds what is wrong in all layers.
 //
-// The Text of a [Set] layer is "id.key=value": a YAML value for a key of a row's config, or "id.disabled=…",
-// "id.required=…" or "id.plugin=…" for the row itself, or "id=…" for a whole row, such as "id=!remove". Deeper keys are
-// separated by dots; a key with a dot in it stands in double quotes.
+// The Text of a [Set] layer is "id.key=value": a YAML value for a key of a row's config, or
+// "id.disabled=…", "id.required=…" or "id.plugin=…" for the row itself, or "id=…" for a whole row,
+// such as "id=!remove". Deeper keys are separated by dots; a key with a dot in it stands in double
+// quotes.
 func Compose(layers []Layer) (*Composition, error) {
 	var p problems
 	c := &Composition{rows: &value{kind: mapping}}
@@ -91,10 +91,10 @@ func (v *value) flag(key string) bool {
 	return b
 }
 
-// Prepare resolves the references, decodes each row's config into the type of its plugin, over the plugin's
-// defaults, and binds it. Nothing is started. A disabled row is not looked at, so it may lack a variable or name a
-// plugin that this program has not. The error is of type [Errors] and holds what is wrong in all rows. Two plugins
-// of one name are a mistake of the program and panic.
+// Prepare resolves the references, decodes each row's config into the type of its plugin, over the
+// plugin's defaults, and binds it. Nothing is started. A disabled row is not looked at, so it may
+// lack a variable or name a plugin that this program has not. The error is of type [Errors] and
+// holds what is wrong in all rows. Two plugins of one name are a mistake of the program and panic.
 func (c *Composition) Prepare(plugins []plugin.Definition, env Environment) ([]plugin.Row, error) {
 	var p problems
 	byName := make(map[string]plugin.Definition, len(plugins))
@@ -144,7 +144,7 @@ func prepare(row *plugin.Row, at Position, v *value, d plugin.Definition, r *res
 		return
 	}
 	before := len(p.list)
-	decode(row.ID, expanded, reflect.ValueOf(config).Elem(), p)
+	(&decoder{p, r}).store(row.ID, expanded, reflect.ValueOf(config).Elem())
 	if len(p.list) > before {
 		return
 	}
@@ -153,16 +153,13 @@ func prepare(row *plugin.Row, at Position, v *value, d plugin.Definition, r *res
 		row.Prepared, err = d.Bind(config)
 	}
 	if err != nil {
-		detail := r.clean(err.Error())
-		if detail != err.Error() {
-			err = errors.New(detail)
-		}
-		p.addCause(v.at, err, "%s: %s", row.ID, detail)
+		err = r.clean(err)
+		p.addCause(v.at, err, "%s: %v", row.ID, err)
 	}
 }
 
-// fingerprint is equal for configs that mean the same: the order of keys and the way of writing do not count.
-// It is a hash because the config may hold secrets by now.
+// fingerprint is equal for configs that mean the same: the order of keys and the way of writing do
+// not count. It is a hash because the config may hold secrets by now.
 func fingerprint(v *value) (string, error) {
 	canonical, err := json.Marshal(v.any()) // sorts the keys
 	if err != nil {

@@ -60,6 +60,13 @@ type model struct {
 	Price  price  `json:"price"`
 }
 
+func (m *model) Validate() error {
+	if strings.HasPrefix(m.Name, "no ") {
+		return fmt.Errorf("name: there is %s", m.Name)
+	}
+	return nil
+}
+
 type price struct {
 	In  float32 `json:"in"`
 	Out float32 `json:"out"`
@@ -96,7 +103,8 @@ func (w *wire) Validate() error {
 // service is a need without a provider, to be told of in documents.
 var service = plugin.NewKey[string]("llm")
 
-// plugins returns the definitions that the tests compose. seen, if not nil, receives the config of each started wire.
+// plugins returns the definitions that the tests compose. seen, if not nil, receives the config of
+// each started wire.
 func plugins(seen func(wire)) []plugin.Definition {
 	return []plugin.Definition{
 		plugin.Plugin[wire]{
@@ -121,7 +129,8 @@ func plugins(seen func(wire)) []plugin.Definition {
 	}
 }
 
-// TestCompose runs the archives in testdata/compose: the layers, in the order of kinds, and what must come of them.
+// TestCompose runs the archives in testdata/compose: the layers, in the order of kinds, and what
+// must come of them.
 func TestCompose(t *testing.T) {
 	folder, err := filepath.Abs("testdata/compose") // because composing changes the working folder
 	if err != nil {
@@ -208,7 +217,8 @@ func texts(files []member) map[string]string {
 	return m
 }
 
-// composeArchive writes an archive's files to a folder, composes them there and returns what came of it.
+// composeArchive writes an archive's files to a folder, composes them there and returns what came
+// of it.
 func composeArchive(t *testing.T, a archive) []member {
 	t.Chdir(t.TempDir())
 	var layers []config.Layer

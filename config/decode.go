@@ -12,12 +12,33 @@ import (
 	"time"
 )
 
-// decode stores an expanded value in dst, which holds the defaults. A key that is not written keeps its default;
-// a list or map that is written takes the default's place as a whole. All that does not fit is reported.
-func decode(path string, v *value, dst reflect.Value, p *problems) {
+// decoder stores expanded values in config types and reports all that does not fit.
+type decoder struct {
+	*problems
+	*resolver // to clean errors of what may be secret
+}
+
+// decode stores a value below the config itself, and asks its Validate method, if it has one. The
+// config's own is for [plugin.Definition.Bind] to ask.
+func (d *decoder) decode(path string, v *value, dst reflect.Value) {
+	before := len(d.list)
+	d.store(path, v, dst)
+	if len(d.list) > before {
+		return
+	}
+	if valid, ok := dst.Addr().Interface().(interface{ Validate() error }); ok {
+		if err := valid.Validate(); err != nil {
+			d.refuse(path, v, err)
+		}
+	}
+}
+
+// store stores a value in dst, which holds the defaults. A key that is not written keeps its default;
+// a list or map that is written takes the default's place as a whole.
+func (d *decoder) store(path string, v *value, dst reflect.Value) {
 	t := dst.Type()
 	mismatch := func(expected string) {
-		p.add(v.at, "%s: expected %s, found %s", path, expected, v.describe())
+		d.add(v.at, "%s: expected %s, found %s", path, expected, v.describe())
 	}
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -29,19 +50,19 @@ func decode(path string, v *value, dst reflect.Value, p *problems) {
 		if !dst.IsNil() {
 			target.Elem().Set(dst.Elem()) // the default is shared by all who get it: never write into it
 		}
-		decode(path, v, target.Elem(), p)
+		d.decode(path, v, target.Elem())
 		dst.Set(target)
 		return
 	case t == durationType:
-		d, err := time.ParseDuration(v.text)
+		duration, err := time.ParseDuration(v.text)
 		if v.kind != text || err != nil {
 			mismatch(`a duration such as "30s" or "1h30m"`)
 			return
 		}
-		dst.SetInt(int64(d))
+		dst.SetInt(int64(duration))
 		return
 	case isJSON(t):
-		decodeJSON(path, v, dst, p)
+		d.storeJSON(path, v, dst)
 		return
 	case isText(t):
 		if v.kind != text {
@@ -49,7 +70,7 @@ func decode(path string, v *value, dst reflect.Value, p *problems) {
 			return
 		}
 		if err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(v.text)); err != nil {
-			refuse(path, v, err, p)
+			d.refuse(path, v, err)
 		}
 		return
 	}
@@ -59,7 +80,7 @@ func decode(path string, v *value, dst reflect.Value, p *problems) {
 			mismatch("a map")
 			return
 		}
-		decodeStruct(path, v, dst, p)
+		d.storeStruct(path, v, dst)
 	case reflect.Map:
 		if v.kind != mapping {
 			mismatch("a map")
@@ -68,7 +89,7 @@ func decode(path string, v *value, dst reflect.Value, p *problems) {
 		m := reflect.MakeMapWithSize(t, len(v.fields))
 		for _, f := range v.fields {
 			element := reflect.New(t.Elem()).Elem()
-			decode(path+"."+f.key, f.value, element, p)
+			d.decode(path+"."+f.key, f.value, element)
 			m.SetMapIndex(reflect.ValueOf(f.key).Convert(t.Key()), element)
 		}
 		dst.Set(m)
@@ -79,7 +100,7 @@ func decode(path string, v *value, dst reflect.Value, p *problems) {
 		}
 		s := reflect.MakeSlice(t, len(v.items), len(v.items))
 		for i, item := range v.items {
-			decode(fmt.Sprintf("%s[%d]", path, i), item, s.Index(i), p)
+			d.decode(fmt.Sprintf("%s[%d]", path, i), item, s.Index(i))
 		}
 		dst.Set(s)
 	case reflect.String:
@@ -127,48 +148,49 @@ func decode(path string, v *value, dst reflect.Value, p *problems) {
 			dst.SetZero()
 		}
 	default:
-		p.add(v.at, "%s: a %v cannot be set from a file", path, t)
+		d.add(v.at, "%s: a %v cannot be set from a file", path, t)
 	}
 }
 
-func decodeStruct(path string, v *value, dst reflect.Value, p *problems) {
+func (d *decoder) storeStruct(path string, v *value, dst reflect.Value) {
 	settings := settingsOf(dst.Type())
 	for _, f := range v.fields {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.key == f.key })
 		if i < 0 {
 			if len(settings) == 0 {
-				p.add(f.at, "%s: unknown key %s: there is nothing to configure here", path, quote(f.key))
+				d.add(f.at, "%s: unknown key %s: there is nothing to configure here", path, quote(f.key))
 				continue
 			}
 			keys := make([]string, len(settings))
 			for i, s := range settings {
 				keys[i] = s.key
 			}
-			p.add(f.at, "%s: unknown key %s%s", path, quote(f.key), suggest(f.key, keys))
+			d.add(f.at, "%s: unknown key %s%s", path, quote(f.key), suggest(f.key, keys))
 			continue
 		}
-		decode(path+"."+f.key, f.value, dst.FieldByIndex(settings[i].index), p)
+		d.decode(path+"."+f.key, f.value, dst.FieldByIndex(settings[i].index))
 	}
 }
 
-// decodeJSON hands the value to a type that reads itself from JSON.
-func decodeJSON(path string, v *value, dst reflect.Value, p *problems) {
+// storeJSON hands the value to a type that reads itself from JSON.
+func (d *decoder) storeJSON(path string, v *value, dst reflect.Value) {
 	encoded, err := json.Marshal(v.any())
 	if err == nil {
 		err = dst.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(encoded)
 	}
 	if err != nil {
-		refuse(path, v, err, p)
+		d.refuse(path, v, err)
 	}
 }
 
-// refuse reports the error of a type that reads itself, without what may be secret.
-func refuse(path string, v *value, err error, p *problems) {
+// refuse reports the error of a type that reads or checks itself, without what may be secret.
+func (d *decoder) refuse(path string, v *value, err error) {
 	if v.source != "" {
-		p.add(v.at, "%s: %s does not fit here", path, v.describe())
+		d.add(v.at, "%s: %s does not fit here", path, v.describe())
 		return
 	}
-	p.addCause(v.at, err, "%s: %v", path, err)
+	err = d.clean(err)
+	d.addCause(v.at, err, "%s: %v", path, err)
 }
 
 // wholeNumber names the range of an integer type.

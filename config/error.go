@@ -110,7 +110,8 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// suggest ends an error about an unknown name: with the name that was probably meant, else with all there are.
+// suggest ends an error about an unknown name: with the name that was probably meant, else with
+// all there are.
 func suggest(word string, known []string) string {
 	if name := nearest.Name(word, known); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A setting is a key of a config type: an exported field, named by its json tag. Decoding, schemas and the
-// reference page all read types through settingsOf, so they agree.
+// A setting is a key of a config type: an exported field, named by its json tag. Decoding, schemas
+// and the reference page all read types through settingsOf, so they agree.
 type setting struct {
 	key   string
 	doc   string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzCompose feeds a file from anywhere: it composes or is refused with places in it, and what composes shows as a
-// configuration that composes to the same.
+// FuzzCompose feeds a file from anywhere: it composes or is refused with places in it, and what
+// composes shows as a configuration that composes to the same.
 func FuzzCompose(f *testing.F) {
 	for _, seed := range []string{
 		"", "- id: a\n  plugin: p\n  config: {a: [1, {b: !!str 2}], c: !replace x}\n", "- !remove {id: a}\n",
@@ -62,7 +62,8 @@ func checkErrors(t *testing.T, err error, file string) {
 	}
 }
 
-// FuzzReferences splits any text: escaping makes it literal, and the parts of what is accepted make it up.
+// FuzzReferences splits any text: escaping makes it literal, and the parts of what is accepted
+// make it up.
 func FuzzReferences(f *testing.F) {
 	for _, seed := range []string{"", "x", "${env:A}", "a${env:A:-b}c${file:x}", "$${env:A}", "$$${env:A}", "${", "$", "${}", "${env:A:-${env:B}}", "}${file:}"} {
 		f.Add(seed)

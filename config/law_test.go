@@ -297,7 +297,8 @@ func TestRowsKeepTheirPlaces(t *testing.T) {
 	})
 }
 
-// A row that is removed and added again is a new row: nothing of the old one is left, and it comes last.
+// A row that is removed and added again is a new row: nothing of the old one is left, and it comes
+// last.
 func TestRemoveThenAdd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := generator{plugins: []string{"p"}}

@@ -86,7 +86,7 @@ func (l *Layer) read(p *problems) (text []byte, found bool) {
 	if l.Path == "" {
 		return []byte(l.Text), true
 	}
-	text, err := readFile(func() (fs.FileInfo, error) { return os.Stat(l.Path) }, func() (io.ReadCloser, error) { return os.Open(l.Path) })
+	text, err := readPath(l.Path)
 	if errors.Is(err, fs.ErrNotExist) && l.Optional {
 		return nil, false
 	}
@@ -95,6 +95,13 @@ func (l *Layer) read(p *problems) (text []byte, found bool) {
 		return nil, false
 	}
 	return text, true
+}
+
+func readPath(path string) ([]byte, error) {
+	return readFile(
+		func() (fs.FileInfo, error) { return os.Stat(path) },
+		func() (io.ReadCloser, error) { return os.Open(path) },
+	)
 }
 
 // readFile reads a regular file of bounded size: a pipe could block for ever and a device never end.

@@ -42,13 +42,15 @@ func NewManager(loader *plugin.Loader, o Options) *Manager {
 	return m
 }
 
-// Reload reads the layers afresh and makes the loader run what they say; the first call starts the program. It
-// is a transaction: when it returns an error, what ran before runs on. An error of type [Errors] means that nothing
-// was touched. A row that is not required may fail and only be told of in the report, see [plugin.Loader.Apply].
+// Reload reads the layers afresh and makes the loader run what they say; the first call starts the
+// program. It is a transaction: when it returns an error, what ran before runs on. An error of
+// type [Errors] means that nothing was touched. A row that is not required may fail and only be
+// told of in the report, see [plugin.Loader.Apply].
 //
-// Calls take turns; a row must not wait for one in its start or stop. When ctx ends, Reload gives up waiting for its turn.
-// When ctx ends while the rows are applied, Reload returns its cause and the change goes on, as Apply says; Current
-// stays behind until the next Reload, which starts from what came of it.
+// Calls take turns; a row must not wait for one in its start or stop. When ctx ends, Reload gives
+// up waiting for its turn. When ctx ends while the rows are applied, Reload returns its cause and
+// the change goes on, as Apply says; Current stays behind until the next Reload, which starts from
+// what came of it.
 func (m *Manager) Reload(ctx context.Context) (plugin.Report, error) {
 	select {
 	case <-m.turn:

@@ -267,7 +267,8 @@ func TestReloadsTakeTurns(t *testing.T) {
 	})
 }
 
-// A reload whose caller gives up while the rows are applied goes on; the next one starts from what came of it.
+// A reload whose caller gives up while the rows are applied goes on; the next one starts from what
+// came of it.
 func TestReloadGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := plugin.New(nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/dsh-harness/dsh/plugin"
 )
 
-// Markdown returns the reference page of what can be configured in these plugins: for each its documentation, the
-// services that it needs, and its keys with type, default and meaning.
+// Markdown returns the reference page of what can be configured in these plugins: for each its
+// documentation, the services that it needs, and its keys with type, default and meaning.
 func Markdown(plugins []plugin.Definition) string {
 	var b strings.Builder
 	b.WriteString("# Configuration reference\n\nGenerated from the plugins' config types; do not edit.\n")

@@ -202,7 +202,8 @@ func (p *parser) checkRow(id string, body *value) bool {
 				p.add(v.at, "%s.config: expected a map, found %s", id, v.describe())
 			}
 		default:
-			p.add(f.at, "%s: unknown key %q of a row%s", id, f.key, suggest(f.key, []string{pluginKey, configKey, disabledKey, requiredKey, idKey}))
+			known := []string{pluginKey, configKey, disabledKey, requiredKey, idKey}
+			p.add(f.at, "%s: unknown key %s of a row%s", id, quote(f.key), suggest(f.key, known))
 		}
 		kept = append(kept, f)
 	}

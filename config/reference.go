@@ -75,7 +75,8 @@ func parseReference(source string) (*reference, error) {
 	case "env":
 		name, fallback, has := strings.Cut(rest, ":-")
 		if !isVariable(name) {
-			return nil, fmt.Errorf("%s names no variable: expected letters, digits and _, such as ${env:NAME} or ${env:NAME:-default}", quote(source))
+			return nil, fmt.Errorf("%s names no variable: expected letters, digits and _, such as ${env:NAME} or ${env:NAME:-default}",
+				quote(source))
 		}
 		return &reference{source, false, name, fallback, has}, nil
 	case "file":
@@ -85,9 +86,11 @@ func parseReference(source string) (*reference, error) {
 		return &reference{source: source, file: true, name: rest}, nil
 	default:
 		if isVariable(body) {
-			return nil, fmt.Errorf("%s is unknown: write ${env:%s} for the variable, or $${%s} for these characters", quote(source), body, body)
+			return nil, fmt.Errorf("%s is unknown: write ${env:%s} for the variable, or $${%s} for these characters",
+				quote(source), body, body)
 		}
-		return nil, fmt.Errorf("%s is unknown: expected ${env:NAME}, ${env:NAME:-default} or ${file:path}; write $${ for the characters ${", quote(source))
+		return nil, fmt.Errorf("%s is unknown: expected ${env:NAME}, ${env:NAME:-default} or ${file:path}; write $${ for the characters ${",
+			quote(source))
 	}
 }
 
@@ -105,7 +108,8 @@ type Environment struct {
 	Project []string
 }
 
-// resolver replaces references by what they stand for and remembers it, so that errors can be cleaned of it.
+// resolver replaces references by what they stand for and remembers it, so that errors can be
+// cleaned of it.
 type resolver struct {
 	env      Environment
 	resolved []resolution
@@ -187,7 +191,8 @@ func (r *resolver) resolve(ref *reference, layer *Layer) (string, error) {
 
 func (r *resolver) variable(ref *reference, layer *Layer) (string, error) {
 	if layer.Kind == Project && !slices.Contains(r.env.Project, ref.name) {
-		return "", fmt.Errorf("%s: a project may read only the variables that the user allows it, and %s is not among them", ref.source, ref.name)
+		return "", fmt.Errorf("%s: a project may read only the variables that the user allows it, and %s is not among them",
+			ref.source, ref.name)
 	}
 	lookup := r.env.Lookup
 	if lookup == nil {
@@ -203,8 +208,9 @@ func (r *resolver) variable(ref *reference, layer *Layer) (string, error) {
 	return s, nil
 }
 
-// readReference reads a file without the line ends at its end. A relative path starts from the folder of
-// the configuration file that names it, or from the working folder where there is no such file.
+// readReference reads a file without the line ends at its end. A relative path starts from the
+// folder of the configuration file that names it, or from the working folder where there is no
+// such file.
 func readReference(ref *reference, layer *Layer) (string, error) {
 	path := ref.name
 	if !filepath.IsAbs(path) && layer.Path != "" {
@@ -218,7 +224,7 @@ func readReference(ref *reference, layer *Layer) (string, error) {
 	case layer.Kind == Project:
 		content, err = readBelow(layer.Root, path)
 	default:
-		content, err = readFile(func() (fs.FileInfo, error) { return os.Stat(path) }, func() (io.ReadCloser, error) { return os.Open(path) })
+		content, err = readPath(path)
 	}
 	if err == nil && !utf8.Valid(content) {
 		err = errors.New("it is not UTF-8 text")
@@ -240,17 +246,25 @@ func readBelow(root, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }() // only read from
-	return readFile(func() (fs.FileInfo, error) { return dir.Stat(rel) }, func() (io.ReadCloser, error) { return dir.Open(rel) })
+	return readFile(
+		func() (fs.FileInfo, error) { return dir.Stat(rel) },
+		func() (io.ReadCloser, error) { return dir.Open(rel) },
+	)
 }
 
-// clean returns s with what references stood for put back behind them: a Validate method may quote its values.
-func (r *resolver) clean(s string) string {
+// clean returns err with what references stood for put back behind them: whoever made it may have
+// quoted a value.
+func (r *resolver) clean(err error) error {
 	longest := slices.SortedFunc(slices.Values(r.resolved), func(a, b resolution) int { return len(b.value) - len(a.value) })
+	detail := err.Error()
 	for _, one := range longest { // first, because a shorter one may be a part of it
 		const shortest = 4 // shorter ones are no secrets and occur in every text
 		if len(one.value) >= shortest {
-			s = strings.ReplaceAll(s, one.value, one.source)
+			detail = strings.ReplaceAll(detail, one.value, one.source)
 		}
 	}
-	return s
+	if detail == err.Error() {
+		return err
+	}
+	return errors.New(detail) // and no cause, which would tell it
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/dsh-harness/dsh/plugin"
 )
 
-// Schema returns the JSON Schema of a cordis.yml with rows of these plugins, for editors. It demands no key of a config,
-// because a layer may change just one of them, and cannot know the tags !replace and !remove, nor what a Validate method refuses.
+// Schema returns the JSON Schema of a cordis.yml with rows of these plugins, for editors. It
+// demands no key of a config, because a layer may change just one of them, and cannot know the
+// tags !replace and !remove, nor what a Validate method refuses.
 func Schema(plugins []plugin.Definition) *jsonschema.Schema {
 	row := &jsonschema.Schema{
 		Type:                 "object",
@@ -32,11 +33,15 @@ func Schema(plugins []plugin.Definition) *jsonschema.Schema {
 	}
 	for _, d := range sortedByName(plugins) {
 		name := any(d.Name())
-		row.Properties[pluginKey].OneOf = append(row.Properties[pluginKey].OneOf, &jsonschema.Schema{Const: &name, Description: d.Doc()})
+		known := row.Properties[pluginKey]
+		known.OneOf = append(known.OneOf, &jsonschema.Schema{Const: &name, Description: d.Doc()})
 		config := typeSchema(reflect.ValueOf(d.NewConfig()).Elem(), nil)
 		config.Type, config.Types = "", []string{"object", "null"}
 		row.AllOf = append(row.AllOf, &jsonschema.Schema{
-			If:   &jsonschema.Schema{Required: []string{pluginKey}, Properties: map[string]*jsonschema.Schema{pluginKey: {Const: &name}}},
+			If: &jsonschema.Schema{
+				Required:   []string{pluginKey},
+				Properties: map[string]*jsonschema.Schema{pluginKey: {Const: &name}},
+			},
 			Then: &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{configKey: config}},
 		})
 	}
@@ -55,8 +60,8 @@ func sortedByName(plugins []plugin.Definition) []plugin.Definition {
 // never is the schema that nothing satisfies, which JSON writes as false.
 func never() *jsonschema.Schema { return &jsonschema.Schema{Not: &jsonschema.Schema{}} }
 
-// typeSchema returns the schema of v's type, with v as default. within lists the struct types around it: one
-// that contains itself is described once.
+// typeSchema returns the schema of v's type, with v as default. within lists the struct types
+// around it: one that contains itself is described once.
 func typeSchema(v reflect.Value, within []reflect.Type) *jsonschema.Schema {
 	t := v.Type()
 	element := func() *jsonschema.Schema { return typeSchema(reflect.New(t.Elem()).Elem(), within) }

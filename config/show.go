@@ -6,8 +6,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Show returns the composition as the text of a cordis.yml in which each value is followed by the layer that it
-// comes from. References stand as they were written, so what they stand for is not shown.
+// Show returns the composition as the text of a cordis.yml in which each value is followed by the
+// layer that it comes from. References stand as they were written, so what they stand for is not
+// shown.
 func (c *Composition) Show() (string, error) {
 	rows := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, f := range c.rows.fields {
@@ -23,7 +24,8 @@ func (c *Composition) Show() (string, error) {
 	return string(out), nil
 }
 
-// node returns a value as YAML. comments says whether to name layers, which in a list would all be the same.
+// node returns a value as YAML. comments says whether to name layers, which in a list would all be
+// the same.
 func (v *value) node(comments bool) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: v.text}
 	switch v.kind {
