@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dsh-harness/dsh/config"
 )
@@ -30,25 +29,7 @@ func shipped() []config.Layer {
 	}
 }
 
-// TestStartIsFast guards the share of start-up that composing has: far below a millisecond on a
-// fast machine, and never near what anybody could notice. It takes the best of several runs,
-// because other tests share the processors.
-func TestStartIsFast(t *testing.T) {
-	o := config.Options{Layers: shipped(), Plugins: plugins(nil)}
-	best := time.Hour
-	for range 20 {
-		begin := time.Now()
-		if _, err := config.Check(o); err != nil {
-			t.Fatal(err)
-		}
-		best = min(best, time.Since(begin))
-	}
-	t.Logf("%d bytes of rows compose and bind in %v", len(o.Layers[0].Text), best)
-	if best > 20*time.Millisecond {
-		t.Errorf("composing takes %v", best)
-	}
-}
-
+// BenchmarkCheck is what composing costs at start-up: read, merge, decode and bind.
 func BenchmarkCheck(b *testing.B) {
 	o := config.Options{Layers: shipped(), Plugins: plugins(nil)}
 	b.SetBytes(int64(len(o.Layers[0].Text)))

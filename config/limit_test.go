@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dsh-harness/dsh/config"
 )
@@ -41,14 +40,10 @@ func TestLimits(t *testing.T) {
 			if err := os.WriteFile("user.yml", []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			begin := time.Now()
 			_, err := config.Compose([]config.Layer{{Kind: config.User, Path: "user.yml"}})
 			var all config.Errors
 			if !errors.As(err, &all) || len(all) > 51 || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %.300v, want %s", err, c.want)
-			}
-			if took := time.Since(begin); took > 5*time.Second {
-				t.Errorf("it took %v", took)
 			}
 		})
 	}
