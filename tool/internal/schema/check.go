@@ -119,12 +119,12 @@ func (c *checker) value(n *node) {
 		return
 	}
 	start := len(c.out)
-	switch kind {
-	case object:
+	switch {
+	case kind == object:
 		c.object(n)
-	case array:
+	case kind == array:
 		c.list(n)
-	case integer:
+	case kind == integer:
 		c.number(n)
 	default:
 		c.out = append(c.out, c.scalar()...)

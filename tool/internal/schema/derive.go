@@ -68,6 +68,8 @@ func (d *deriver) node(t reflect.Type, where string) *node {
 		}
 	case reflect.Struct:
 		return d.structure(t, where)
+	case reflect.Invalid, reflect.Uintptr, reflect.Complex64, reflect.Complex128, reflect.Array, reflect.Chan,
+		reflect.Func, reflect.Pointer, reflect.UnsafePointer:
 	}
 	panic(fmt.Sprintf("schema: %s has no schema: %s", t, where))
 }

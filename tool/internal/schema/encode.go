@@ -68,18 +68,18 @@ func appendMembers(o *objectWriter, n *node) {
 
 // schemaType returns the value of the keyword type; "" for no restriction.
 func schemaType(k kinds) string {
-	switch k {
-	case boolean:
+	switch {
+	case k == boolean:
 		return "boolean"
-	case integer:
+	case k == integer:
 		return "integer"
-	case number | integer:
+	case k == number|integer:
 		return "number"
-	case text:
+	case k == text:
 		return "string"
-	case array:
+	case k == array:
 		return "array"
-	case object:
+	case k == object:
 		return "object"
 	}
 	return ""
