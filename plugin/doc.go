@@ -48,6 +48,6 @@
 //
 // All functions and methods may be called from any goroutine, also from within
 // plugin code. One mutex guards the graph, and plugin code never runs under it. The
-// package starts goroutines only for [Scope.Go] and for the starts, stops and cleanups of
-// nodes; all of them end with the tree.
+// package starts goroutines only for [Scope.Go], for the listeners of a [Parallel],
+// and for the starts, stops and cleanups of nodes; all of them end with the tree.
 package plugin
