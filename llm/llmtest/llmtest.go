@@ -193,7 +193,10 @@ func Run(t *testing.T, newAdapter func(t *testing.T, answers ...Answer) (llm.Ada
 
 	t.Run("left before its end", func(t *testing.T) {
 		a, req := newAdapter(t, Answer{Text: "half", Hold: true}, Answer{Text: "next", Finish: llm.FinishStop})
-		for c := range a.Stream(t.Context(), req) {
+		for c, err := range a.Stream(t.Context(), req) {
+			if err != nil {
+				t.Error(err)
+			}
 			if c.Text != "" {
 				break
 			}
