@@ -62,7 +62,7 @@ func (m *manager) advice(p *tool.Pending) string {
 	for _, mode := range policy.Modes() {
 		strictest := tool.Allow
 		for _, a := range p.Definition.Access(p.Call) {
-			d, _ := m.rules.judge(mode, p.Call, a)
+			d, _ := m.rules().judge(mode, p.Call, a)
 			strictest = max(strictest, d)
 		}
 		if strictest <= tool.Confined {

@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/dsh-harness/dsh/internal/home"
 	"github.com/dsh-harness/dsh/internal/nearest"
@@ -93,7 +94,8 @@ func (p Places) apply(listed []string) []string {
 	return append(slices.DeleteFunc(listed, func(place string) bool { return slices.Contains(p.Remove, place) }), p.Add...)
 }
 
-// start registers the listeners. What the places are is settled here, once.
+// start registers the listeners. The places are looked up at the first call, once, so
+// that they do not delay the first request.
 func start(_ context.Context, s *plugin.Scope, c Config) error {
 	user, err := os.UserHomeDir()
 	if err != nil {
@@ -103,7 +105,7 @@ func start(_ context.Context, s *plugin.Scope, c Config) error {
 	if err != nil {
 		return fmt.Errorf("find the harness's own files, to keep them masked: %w", err)
 	}
-	m := &manager{scope: s, mode: c.Mode, rules: newRules(user, dirs, c)}
+	m := &manager{scope: s, mode: c.Mode, rules: sync.OnceValue(func() *rules { return newRules(user, dirs, c) })}
 	return errors.Join(
 		registered(tool.PreExecute.On(s, m.decide, plugin.At(tool.Decide))),
 		registered(tool.PreExecute.On(s, m.answer, plugin.At(tool.Answer))),
@@ -117,7 +119,7 @@ func registered(_ func(context.Context) error, err error) error { return err }
 type manager struct {
 	scope *plugin.Scope
 	mode  policy.Mode
-	rules *rules
+	rules func() *rules
 }
 
 // name is how the mode signs its decisions.
@@ -129,7 +131,7 @@ func (m *manager) decide(ctx context.Context, p *tool.Pending, next plugin.Next[
 		p.Raise(tool.Allow, m.name(), "it touches nothing outside of the harness")
 	}
 	for _, a := range accesses {
-		d, reason := m.rules.judge(m.mode, p.Call, a)
+		d, reason := m.rules().judge(m.mode, p.Call, a)
 		p.Raise(d, m.name(), reason)
 	}
 	return next(ctx, p)

@@ -513,3 +513,10 @@ func BenchmarkJudgeRead(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkNewRules(b *testing.B) {
+	base := b.TempDir()
+	for b.Loop() {
+		newRules(base, home.Dirs{State: base + "/s", Config: base + "/c"}, Config{})
+	}
+}

@@ -43,7 +43,7 @@ func checkPattern(pattern string) error {
 
 // newPlaces resolves patterns for a home folder. An anchored one that leads through
 // a link counts under both names.
-func newPlaces(home string, patterns []string) places {
+func newPlaces(r resolver, home string, patterns []string) places {
 	var ps places
 	for _, pattern := range patterns {
 		p := place{pattern: pattern, path: pattern}
@@ -53,7 +53,7 @@ func newPlaces(home string, patterns []string) places {
 		p.anchored = filepath.IsAbs(filepath.FromSlash(p.path)) || strings.HasPrefix(p.path, "/")
 		p.names = fold(p.path)
 		ps = append(ps, p)
-		if real := filepath.ToSlash(resolve(filepath.FromSlash(p.path))); p.anchored && real != p.path {
+		if real := filepath.ToSlash(r.resolve(filepath.FromSlash(p.path))); p.anchored && real != p.path {
 			ps = append(ps, place{pattern: pattern, path: real, names: fold(real), anchored: true})
 		}
 	}

@@ -28,13 +28,14 @@ type rules struct {
 }
 
 func newRules(user string, dirs home.Dirs, c Config) *rules {
+	r := resolver{}
 	return &rules{
 		home:       filepath.Clean(user),
-		realHome:   resolve(user),
-		masked:     newPlaces(user, c.Masked.apply(masked())),
-		otherHomes: newPlaces(user, c.Masked.apply(otherHomes())),
-		own:        newPlaces(user, []string{filepath.ToSlash(dirs.State), filepath.ToSlash(dirs.Config) + "/credentials*"}),
-		control:    newPlaces(user, append(c.Control.apply(control()), filepath.ToSlash(dirs.Config))),
+		realHome:   r.resolve(user),
+		masked:     newPlaces(r, user, c.Masked.apply(masked())),
+		otherHomes: newPlaces(r, user, c.Masked.apply(otherHomes())),
+		own:        newPlaces(r, user, []string{filepath.ToSlash(dirs.State), filepath.ToSlash(dirs.Config) + "/credentials*"}),
+		control:    newPlaces(r, user, append(c.Control.apply(control()), filepath.ToSlash(dirs.Config))),
 	}
 }
 
@@ -123,7 +124,7 @@ func (r *rules) sessionsOf(c *tool.Call) string {
 	dir := filepath.Dir(c.Session.Dir())
 	real, known := r.folders.Load(dir)
 	if !known {
-		real, _ = r.folders.LoadOrStore(dir, resolve(dir))
+		real, _ = r.folders.LoadOrStore(dir, resolver{}.resolve(dir))
 	}
 	return real.(string)
 }
@@ -134,7 +135,7 @@ func spilled(c *tool.Call, a tool.Access, at workspace.Place) bool {
 	if a.Kind != tool.AccessRead || c.Session == nil || c.Session.Dir() == "" {
 		return false
 	}
-	return isWithin(resolve(filepath.Join(c.Session.Dir(), "spill")), at.Path)
+	return isWithin(resolver{}.resolve(filepath.Join(c.Session.Dir(), "spill")), at.Path)
 }
 
 func (r *rules) atHome(path string) bool { return isWithin(r.home, path) || isWithin(r.realHome, path) }
@@ -158,14 +159,24 @@ func isWithin(dir, path string) bool {
 	return ok && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(dir[len(dir)-1]))
 }
 
-// resolve follows the links of a path as far as it exists.
-func resolve(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
+// resolver follows the links of paths as far as they exist. It looks at each folder
+// once, since it is asked about many paths below a few.
+type resolver map[string]string
+
+func (r resolver) resolve(path string) string {
+	if real, known := r[path]; known {
 		return real
 	}
 	parent := filepath.Dir(path)
 	if parent == path {
 		return path
 	}
-	return filepath.Join(resolve(parent), filepath.Base(path))
+	real := filepath.Join(r.resolve(parent), filepath.Base(path))
+	if info, err := os.Lstat(real); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		if target, err := filepath.EvalSymlinks(real); err == nil {
+			real = target
+		}
+	}
+	r[path] = real
+	return real
 }
