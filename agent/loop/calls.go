@@ -119,6 +119,10 @@ type event struct {
 }
 
 func (s *schedule) run(ctx context.Context) error {
+	if len(s.calls) == 1 && !s.cut {
+		s.runOne(ctx, s.calls[0])
+		return s.err
+	}
 	for {
 		if ctx.Err() == nil && s.err == nil && !s.cut {
 			s.startWhatMay(ctx)
@@ -133,6 +137,24 @@ func (s *schedule) run(ctx context.Context) error {
 	}
 	s.workers.Wait()
 	return s.err
+}
+
+// runOne runs the only call of a step, the common case, without other goroutines.
+func (s *schedule) runOne(ctx context.Context, c *call) {
+	if ctx.Err() != nil {
+		s.finishWhatNeverRan()
+	} else if tc := s.begin(ctx, c); tc != nil {
+		a := s.agent
+		p := a.services.tools.Prepare(ctx, a.scope, tc, c.block.Arguments)
+		if ctx.Err() != nil && p.Refused == nil {
+			c.state = callReady
+			s.finishWhatNeverRan()
+		} else {
+			// A refused call has a result too, which passes what inspects results.
+			c.result, c.state = a.services.tools.Execute(ctx, a.scope, p), callDone
+		}
+	}
+	s.commit()
 }
 
 // idle reports whether no worker is left and nothing can start any more.
@@ -155,11 +177,9 @@ func (s *schedule) take(e event) {
 		c.asking, c.touches = true, e.touches
 	case e.prepared != nil:
 		c.prepared, c.asking = e.prepared, false
-		c.parallel = e.prepared.Definition.Parallel()
+		// A refused call runs nothing: its result only passes what inspects results.
+		c.parallel = e.prepared.Refused != nil || e.prepared.Definition.Parallel()
 		c.state = callReady
-		if r := e.prepared.Refused; r != nil {
-			c.result, c.state = *r, callDone
-		}
 	case e.result != nil:
 		c.result, c.state = *e.result, callDone
 		s.running--
@@ -245,28 +265,35 @@ func (s *schedule) mayRun(i int) bool {
 	return true
 }
 
-// prepare logs the call and has it decided about.
-func (s *schedule) prepare(ctx context.Context, c *call) {
+// begin logs the call. It returns nil when the log refuses it.
+func (s *schedule) begin(ctx context.Context, c *call) *tool.Call {
 	a := s.agent
 	definition, known := a.services.tools.Lookup(a.scope, c.block.Name)
 	effect := session.EffectUnknown
 	if known {
 		effect, c.parallel = definition.Effect(), definition.Parallel()
 	}
-	_, err := a.session.Append(session.Draft{Type: session.ToolCall, Data: session.ToolCallData{
+	_, s.err = a.session.Append(session.Draft{Type: session.ToolCall, Data: session.ToolCallData{
 		Turn: s.at.Turn, Step: s.at.Step, CallID: c.block.CallID, ProviderID: c.block.ProviderID,
 		Name: c.block.Name, Arguments: c.block.Arguments, Effect: effect,
 	}})
-	if err != nil {
-		s.err = err
-		return
+	if s.err != nil {
+		return nil
 	}
-	tc := &tool.Call{
+	return &tool.Call{
 		ID: c.block.CallID, ProviderID: c.block.ProviderID, Name: c.block.Name, Turn: s.at.Turn, Step: s.at.Step,
 		Agent: a.id, Session: a.session, Workspace: a.workspace,
 		Progress: func(text string) {
 			a.tell(ctx, agent.ToolProgress.Emit(ctx, a.scope, agent.ProgressNotice{Agent: a, CallID: c.block.CallID, Text: text}))
 		},
+	}
+}
+
+// prepare logs the call and has it decided about.
+func (s *schedule) prepare(ctx context.Context, c *call) {
+	tc := s.begin(ctx, c)
+	if tc == nil {
+		return
 	}
 	var told sync.Once
 	tc.Asking = func(touches []tool.Access) {
@@ -274,7 +301,7 @@ func (s *schedule) prepare(ctx context.Context, c *call) {
 	}
 	c.state = callPreparing
 	s.workers.Go(func() {
-		p := a.services.tools.Prepare(ctx, a.scope, tc, c.block.Arguments)
+		p := s.agent.services.tools.Prepare(ctx, s.agent.scope, tc, c.block.Arguments)
 		s.events <- event{call: c, prepared: p}
 	})
 }
