@@ -43,10 +43,10 @@ func (m Model) Ref() string { return m.Provider + "/" + m.ID }
 
 // Price is in US dollars for a million tokens.
 type Price struct {
-	Input      float64 `json:"input,omitempty"`
-	Output     float64 `json:"output,omitempty"`
-	CacheRead  float64 `json:"cacheRead,omitempty"`
-	CacheWrite float64 `json:"cacheWrite,omitempty"`
+	Input      float64 `json:"input,omitempty" doc:"US dollars for a million tokens"`
+	Output     float64 `json:"output,omitempty" doc:"US dollars for a million tokens, reasoning included"`
+	CacheRead  float64 `json:"cacheRead,omitempty" doc:"US dollars for a million tokens that were in the provider's cache"`
+	CacheWrite float64 `json:"cacheWrite,omitempty" doc:"US dollars for a million tokens that it puts there"`
 }
 
 // Cost returns what u costs in US dollars, and false when the price is unknown.

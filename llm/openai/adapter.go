@@ -22,6 +22,7 @@ const (
 
 type adapter struct {
 	config Config
+	models []llm.Model
 	client *wirehttp.Client
 }
 
@@ -33,7 +34,7 @@ func (a *adapter) ready() error {
 }
 
 func (a *adapter) model(id string) llm.Model {
-	for _, m := range a.config.Models {
+	for _, m := range a.models {
 		if m.ID == id {
 			return m
 		}

@@ -52,7 +52,7 @@ var Plugin = plugin.Plugin[Config]{
 			return err
 		}
 		_, err = llm.Providers.Add(s, a.config.Name, llm.Provider{
-			Adapter: a, Models: a.config.Models, Ready: a.ready, Exact: a.config.Exact,
+			Adapter: a, Models: a.models, Ready: a.ready, Exact: a.config.Exact,
 		})
 		return err
 	},
@@ -68,11 +68,9 @@ func newAdapter(c Config) (*adapter, error) {
 	}
 	models := make([]llm.Model, len(c.Models))
 	for i, m := range c.Models {
-		m.Provider = c.Name
-		models[i] = m
+		models[i] = m.of(c.Name)
 	}
-	c.Models = models
-	return &adapter{config: c, client: &wirehttp.Client{
+	return &adapter{config: c, models: models, client: &wirehttp.Client{
 		Provider: c.Name, Base: base, KeyEnv: c.KeyEnv, KeyURL: c.KeyURL, Header: c.Headers,
 		Connect: c.ConnectTimeout, Answer: c.HeaderTimeout, Idle: c.IdleTimeout,
 	}}, nil
