@@ -189,6 +189,7 @@ func TestTrust_T03_KillingTheHarnessKillsEverything(t *testing.T) {
 		}
 		for alive(n) {
 			if time.Since(killed) > 5*time.Second { // the promise is 1 s; this machine may be busy
+				_ = syscall.Kill(n, syscall.SIGKILL) // for the sake of the machine
 				t.Fatalf("process %d outlived the harness", n)
 			}
 			runtime.Gosched()

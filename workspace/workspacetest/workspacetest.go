@@ -27,10 +27,10 @@ func OpenScope(t testing.TB, provider plugin.Definition, o workspace.Options) (w
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
 	tree := plugin.New(slog.New(slog.DiscardHandler))
 	closeNow = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
 		if err := tree.Close(ctx); err != nil {
 			t.Errorf("close the workspace: %v", err)
 		}
@@ -50,7 +50,7 @@ func OpenScope(t testing.TB, provider plugin.Definition, o workspace.Options) (w
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tree.Settle(ctx); err != nil {
+	if err := tree.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := user.State(); st != plugin.Active {
