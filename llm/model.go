@@ -9,19 +9,19 @@ import (
 // Model is what is known about a model. Zero means unknown. A model that no
 // provider lists may still be called.
 type Model struct {
-	Provider string `json:"provider"`
-	ID       string `json:"id"`
-	Name     string `json:"name,omitempty"`
+	Provider string `json:"provider" doc:"the row's provider; may be left out"`
+	ID       string `json:"id" doc:"the model's name, as the provider knows it"`
+	Name     string `json:"name,omitempty" doc:"its name for people"`
 	// Window is the size of the context in tokens, input and output together.
-	Window int64 `json:"window,omitempty"`
+	Window int64 `json:"window,omitempty" doc:"tokens of input and output together"`
 	// MaxOutput is the highest output ceiling of a request, in tokens.
-	MaxOutput int64 `json:"maxOutput,omitempty"`
-	Price     Price `json:"price,omitzero"`
+	MaxOutput int64 `json:"maxOutput,omitempty" doc:"highest output ceiling of a request, in tokens"`
+	Price     Price `json:"price,omitzero" doc:"without it costs are unknown"`
 	// Modalities are the kinds of input: "text", "image". Nil means unknown.
-	Modalities []string `json:"modalities,omitempty"`
+	Modalities []string `json:"modalities,omitempty" doc:"kinds of input: text, image"`
 	// Efforts are the reasoning efforts that the model offers, weakest first.
-	Efforts       []string `json:"efforts,omitempty"`
-	DefaultEffort string   `json:"defaultEffort,omitempty"`
+	Efforts       []string `json:"efforts,omitempty" doc:"reasoning efforts, weakest first; any other is refused"`
+	DefaultEffort string   `json:"defaultEffort,omitempty" doc:"effort of a request that names none"`
 }
 
 // CheckEffort returns nil when the model offers effort, when effort is empty, or

@@ -29,8 +29,8 @@ type Config struct {
 	KeyURL  string  `json:"keyURL,omitempty" doc:"page where a person gets a key, for messages"`
 	Dialect Dialect `json:"dialect,omitempty" doc:"deepseek or openai; follows from the name"`
 
-	Models []Model `json:"models,omitempty" doc:"what is known about models, the default first; other names are passed as they are"`
-	Exact  bool    `json:"exact,omitempty" doc:"only the listed models exist"`
+	Models []llm.Model `json:"models,omitempty" doc:"what is known about models, the default first; other names are passed as they are"`
+	Exact  bool        `json:"exact,omitempty" doc:"only the listed models exist"`
 
 	Headers map[string]string `json:"headers,omitempty" doc:"sent with each request"`
 	// MaxTokensField differs: OpenAI's reasoning models refuse max_tokens, and
@@ -41,26 +41,6 @@ type Config struct {
 	ConnectTimeout time.Duration `json:"connectTimeout,omitempty" doc:"bound on connecting"`
 	HeaderTimeout  time.Duration `json:"headerTimeout,omitempty" doc:"bound on waiting for an answer to begin"`
 	IdleTimeout    time.Duration `json:"idleTimeout,omitempty" doc:"bound on waiting for more of an answer; comments count"`
-}
-
-// Model is what a row knows about a model. What is left out is unknown.
-type Model struct {
-	ID            string    `json:"id" doc:"the model's name, as the provider knows it"`
-	Name          string    `json:"name,omitempty" doc:"its name for people"`
-	Window        int64     `json:"window,omitempty" doc:"tokens of input and output together"`
-	MaxOutput     int64     `json:"maxOutput,omitempty" doc:"highest output ceiling of a request, in tokens"`
-	Price         llm.Price `json:"price,omitzero" doc:"without it costs are unknown"`
-	Modalities    []string  `json:"modalities,omitempty" doc:"kinds of input: text, image"`
-	Efforts       []string  `json:"efforts,omitempty" doc:"reasoning efforts, weakest first; an effort that is not listed is refused"`
-	DefaultEffort string    `json:"defaultEffort,omitempty" doc:"effort of a request that names none"`
-}
-
-// of returns the model as one of a provider's.
-func (m Model) of(provider string) llm.Model {
-	return llm.Model{
-		Provider: provider, ID: m.ID, Name: m.Name, Window: m.Window, MaxOutput: m.MaxOutput, Price: m.Price,
-		Modalities: m.Modalities, Efforts: m.Efforts, DefaultEffort: m.DefaultEffort,
-	}
 }
 
 func defaultConfig() Config {
@@ -100,6 +80,9 @@ func (c *Config) Validate() error {
 	for i, m := range full.Models {
 		if m.ID == "" {
 			return fmt.Errorf("models[%d]: id is missing", i)
+		}
+		if m.Provider != "" && m.Provider != full.Name {
+			return fmt.Errorf("models[%d]: provider %q: the row's provider is %q", i, m.Provider, full.Name)
 		}
 	}
 	return nil
@@ -155,12 +138,12 @@ func orElse[T ~string](v *T, fallback T) {
 // deepSeekModels are the models that DeepSeek offers, the default first. Prices are
 // left out, which means unknown: they have changed several times, and a row can
 // give them.
-func deepSeekModels() []Model {
-	model := func(id, name string) Model {
-		return Model{
+func deepSeekModels() []llm.Model {
+	model := func(id, name string) llm.Model {
+		return llm.Model{
 			ID: id, Name: name, Window: 1_000_000, MaxOutput: 256_000, Modalities: []string{"text"},
 			Efforts: []string{effortOff, "low", "high", "max"}, DefaultEffort: "high",
 		}
 	}
-	return []Model{model("deepseek-v4-flash", "DeepSeek V4 Flash"), model("deepseek-v4-pro", "DeepSeek V4 Pro")}
+	return []llm.Model{model("deepseek-v4-flash", "DeepSeek V4 Flash"), model("deepseek-v4-pro", "DeepSeek V4 Pro")}
 }

@@ -68,7 +68,8 @@ func newAdapter(c Config) (*adapter, error) {
 	}
 	models := make([]llm.Model, len(c.Models))
 	for i, m := range c.Models {
-		models[i] = m.of(c.Name)
+		m.Provider = c.Name
+		models[i] = m
 	}
 	return &adapter{config: c, models: models, client: &wirehttp.Client{
 		Provider: c.Name, Base: base, KeyEnv: c.KeyEnv, KeyURL: c.KeyURL, Header: c.Headers,

@@ -58,7 +58,8 @@ func TestConfig(t *testing.T) {
 		"must be above zero":                   func(c *Config) { c.IdleTimeout = 0 },
 		`header "a b"`:                         func(c *Config) { c.Headers = map[string]string{"a b": "x"} },
 		`header "x"`:                           func(c *Config) { c.Headers = map[string]string{"x": "a\nb"} },
-		"models[1]: id is missing":             func(c *Config) { c.Models = []Model{{ID: "a"}, {}} },
+		`models[0]: provider "x": the row's provider is "deepseek"`: func(c *Config) { c.Models = []llm.Model{{ID: "a", Provider: "x"}} },
+		"models[1]: id is missing":                                  func(c *Config) { c.Models = []llm.Model{{ID: "a"}, {}} },
 	} {
 		c := defaultConfig()
 		c.Name = "deepseek"
