@@ -92,6 +92,9 @@ func unknownProvider(s *plugin.Scope, name, hint string) *llm.Error {
 	for known := range llm.Providers.Visible(s) {
 		names = append(names, known)
 	}
+	if near := nearest.Name(name, names); hint == "" && near != "" {
+		hint = "; did you mean the provider " + near + "?"
+	}
 	if hint == "" {
 		hint = "; there are " + strings.Join(names, ", ")
 		if len(names) == 0 {

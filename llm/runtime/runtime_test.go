@@ -92,6 +92,7 @@ func TestResolve(t *testing.T) {
 		"router/acme/lrge":        `unknown-model: unknown model "router/acme/lrge"; did you mean router/acme/large?`,
 		"router/":                 `unknown-model: "router/" names no model of the provider router; did you mean router/acme/large?`,
 		"depseek/deepseek-v4-pro": `unknown-provider: unknown provider "depseek"; did you mean deepseek/deepseek-v4-pro?`,
+		"deepsek/x":               `unknown-provider: unknown provider "deepsek"; did you mean the provider deepseek?`,
 		"nobody/x":                `unknown-provider: unknown provider "nobody"; there are deepseek, router`,
 	} {
 		_, err := r.Resolve(s, ref)
