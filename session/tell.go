@@ -16,6 +16,10 @@ func (s *Session) startTelling() {
 	if s.telling || s.state != announced || s.tail.told == s.tail.next {
 		return
 	}
+	if !Committed.Heard(s.scope) {
+		s.tail.told = s.tail.next
+		return
+	}
 	// While the store is stopping there is nobody to do it; then closing does.
 	s.telling = s.store.scope.Go("events of "+s.header.ID, func(ctx context.Context) error {
 		s.tell(ctx)

@@ -17,11 +17,13 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/prompt"
+	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/workspace"
 )
 
@@ -34,12 +36,38 @@ var Plugin = plugin.Plugin[struct{}]{
 	Name: "prompt-environment",
 	Doc:  "A section of the system prompt: the folder, the system, version control, the model, and the day on which the session began.",
 	Start: func(_ context.Context, s *plugin.Scope, _ struct{}) error {
-		_, err := prompt.Sections.Add(s, "environment", prompt.Section{Order: order, Text: text})
+		e := &environment{repositories: map[*session.Session]bool{}}
+		_, err := prompt.Sections.Add(s, "environment", prompt.Section{Order: order, Text: e.text})
 		return err
 	},
 }
 
-func text(_ context.Context, in prompt.Input) (string, error) {
+// environment writes the section. It looks for a repository once a session: the
+// section is asked for before each step, and is fixed at the first.
+type environment struct {
+	mu           sync.Mutex
+	repositories map[*session.Session]bool
+}
+
+func (e *environment) inRepository(in prompt.Input) bool {
+	if in.Session == nil {
+		return inRepository(in.Workspace)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	found, known := e.repositories[in.Session]
+	if !known {
+		const most = 1000 // sessions come and go
+		if len(e.repositories) >= most {
+			clear(e.repositories)
+		}
+		found = inRepository(in.Workspace)
+		e.repositories[in.Session] = found
+	}
+	return found
+}
+
+func (e *environment) text(_ context.Context, in prompt.Input) (string, error) {
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, "\n- %s: %s", name, value) }
 	b.WriteString("Environment")
@@ -48,7 +76,7 @@ func text(_ context.Context, in prompt.Input) (string, error) {
 		if added := addedRoots(ws); len(added) > 0 {
 			line("Other folders that may be written", strings.Join(added, ", "))
 		}
-		line("Git repository", yesNo(inRepository(ws)))
+		line("Git repository", yesNo(e.inRepository(in)))
 	}
 	line("System", runtime.GOOS+"/"+runtime.GOARCH)
 	if in.Model.ID != "" {

@@ -4,18 +4,17 @@
 //	# cordis.yml
 //	- {id: session-title, plugin: session-title}
 //
-// A session that has a title keeps it. The listener runs on a goroutine of the session.
+// A session that has a title keeps it. The listener runs on the goroutine of the agent.
 package title
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dsh-harness/dsh/agent"
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/session"
@@ -26,28 +25,31 @@ var Plugin = plugin.Plugin[struct{}]{
 	Name: "session-title",
 	Doc:  "Names a session after the first words of its first prompt.",
 	Start: func(_ context.Context, s *plugin.Scope, _ struct{}) error {
-		_, err := session.Committed.On(s, listen)
+		_, err := agent.PreStep.On(s, listen, plugin.At(agent.Contribute))
 		return err
 	},
 }
 
-func listen(_ context.Context, n session.EventNotice) error {
-	if n.Event.Type != session.UserMessage || n.Session.State().Title != "" {
-		return nil
+// listen names the session when the first words of a person enter a step.
+func listen(ctx context.Context, in *agent.StepInput, next plugin.Next[*agent.StepInput, agent.Admission]) (agent.Admission, error) {
+	admitted, err := next(ctx, in)
+	if err != nil || admitted.Reject || len(admitted.Messages) == 0 {
+		return admitted, err
 	}
-	var m session.InputData
-	if err := json.Unmarshal(n.Event.Data, &m); err != nil {
-		return fmt.Errorf("read the prompt of session %s for its title: %w", n.Session.ID(), err)
+	s := in.Agent.Session()
+	if s.State().Title != "" {
+		return admitted, nil
 	}
-	if m.Source.Kind != "" && m.Source.Kind != "user" {
-		return nil
+	for _, m := range admitted.Messages {
+		if kind := m.Message.Source.Kind; kind != "" && kind != "user" {
+			continue
+		}
+		if title := Of(llm.PlainText(m.Message.Content)); title != "" {
+			_, err := s.Append(session.Draft{Type: session.Meta, Data: session.MetaData{Title: &title}})
+			return admitted, err
+		}
 	}
-	title := Of(llm.PlainText(m.Content))
-	if title == "" {
-		return nil
-	}
-	_, err := n.Session.Append(session.Draft{Type: session.Meta, Data: session.MetaData{Title: &title}})
-	return err
+	return admitted, nil
 }
 
 // longest is the length of a title in characters, the mark of omission included.

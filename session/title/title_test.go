@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/dsh-harness/dsh/agent"
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/session"
@@ -79,12 +80,20 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
-// prompt is the delivery of a message.
-func prompt(id, kind, text string) session.Draft {
-	return session.Draft{Type: session.UserMessage, Surface: &session.SurfaceOp{Op: session.OpAppend}, Data: session.InputData{
-		ID: id, Source: llm.Source{Kind: kind}, Content: []llm.Block{llm.Text(text)},
-	}}
+// prompt is a message that waits.
+func prompt(id, kind, text string) session.Pending {
+	m := llm.UserText(text)
+	m.Source.Kind = kind
+	return session.Pending{ID: id, Message: m}
 }
+
+// speaker is an agent of which nothing but the session matters.
+type speaker struct {
+	agent.Agent
+	session *session.Session
+}
+
+func (s speaker) Session() *session.Session { return s.session }
 
 func TestASessionIsNamedOnceAfterItsFirstPrompt(t *testing.T) {
 	dir := t.TempDir()
@@ -115,18 +124,22 @@ func TestASessionIsNamedOnceAfterItsFirstPrompt(t *testing.T) {
 		}
 		for _, step := range []struct {
 			name   string
-			drafts []session.Draft
+			inputs []session.Pending
 			want   string
 		}{
-			{"a plugin speaks", []session.Draft{{Type: session.TurnStart, Data: session.TurnStartData{Turn: 1}}, prompt("1", "plugin", "Remember the rules")}, ""},
-			{"without words", []session.Draft{prompt("2", "", " \n")}, ""},
-			{"two people at once", []session.Draft{prompt("3", "", "Fix the bug"), prompt("4", "user", "And the other")}, "Fix the bug"},
-			{"later", []session.Draft{prompt("5", "user", "Thanks")}, "Fix the bug"},
+			{"nothing", nil, ""},
+			{"a plugin speaks", []session.Pending{prompt("1", "plugin", "Remember the rules")}, ""},
+			{"without words", []session.Pending{prompt("2", "", " \n")}, ""},
+			{"two people at once", []session.Pending{prompt("3", "", "Fix the bug"), prompt("4", "user", "And the other")}, "Fix the bug"},
+			{"later", []session.Pending{prompt("5", "user", "Thanks")}, "Fix the bug"},
 		} {
-			if _, err := s.Append(step.drafts...); err != nil {
-				t.Fatalf("%s: %v", step.name, err)
+			input := &agent.StepInput{Step: agent.Step{Agent: speaker{session: s}}, Messages: step.inputs}
+			admitted, err := agent.PreStep.Run(t.Context(), tree.Root(), input, func(_ context.Context, in *agent.StepInput) (agent.Admission, error) {
+				return agent.Admission{Messages: in.Messages}, nil
+			})
+			if err != nil || len(admitted.Messages) != len(step.inputs) {
+				t.Fatalf("%s: %d messages are admitted, %v", step.name, len(admitted.Messages), err)
 			}
-			synctest.Wait()
 			if got := s.State().Title; got != step.want {
 				t.Errorf("%s: the title is %q, want %q", step.name, got, step.want)
 			}
