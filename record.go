@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/session"
@@ -15,6 +16,8 @@ type record struct {
 	id      string // of the session
 	onEvent func(session.Event)
 	price   func(provider, model string) llm.Price
+
+	wanted chan struct{} // somebody waits: see pause
 
 	mu     sync.Mutex
 	from   int64 // the first event that is followed
@@ -37,7 +40,7 @@ type waiter struct {
 }
 
 func newRecord(id string, onEvent func(session.Event), price func(provider, model string) llm.Price) *record {
-	return &record{id: id, onEvent: onEvent, price: price}
+	return &record{id: id, onEvent: onEvent, price: price, wanted: make(chan struct{}, 1)}
 }
 
 // begin tells where the session stands before its agent does anything.
@@ -56,8 +59,30 @@ func (r *record) follow(ctx context.Context, s *session.Session) {
 			break
 		}
 		r.add(e)
+		if r.onEvent == nil && e.Seq+1 == s.Durable() {
+			r.pause(ctx)
+		}
 	}
 	r.finish(failed)
+}
+
+// pause lets events gather while nobody waits for them: waking up for each would cost a
+// step more than the counting does.
+func (r *record) pause(ctx context.Context) {
+	const longest = 50 * time.Millisecond
+	r.mu.Lock()
+	awaited := r.waiter != nil
+	r.mu.Unlock()
+	if awaited {
+		return
+	}
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	select {
+	case <-r.wanted:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // finish notes that nothing more comes.
@@ -130,6 +155,10 @@ func (r *record) reach(ctx context.Context, next int64) error {
 	r.waiter = w
 	r.wakeLocked()
 	r.mu.Unlock()
+	select {
+	case r.wanted <- struct{}{}:
+	default: // told already
+	}
 	select {
 	case <-w.done:
 		r.mu.Lock()
