@@ -382,6 +382,7 @@ func TestCase_o_his_07_AnUnknownToolAndASibling(t *testing.T) {
 
 func TestBadInput_AServerThatIsDown(t *testing.T) {
 	p := newPlace(t)
+	p.srv = testllm.Start()
 	p.srv.Close()
 	o := p.run("--set", "llm-retry.maxAttempts=1", "hi")
 	if o.Code != 1 || !strings.Contains(o.Stderr, "refused") || strings.Count(strings.TrimSpace(o.Stderr), "\n") > 0 {
@@ -399,7 +400,6 @@ func TestBadInput_ARefusedKey(t *testing.T) {
 	p.requests(1)
 }
 
-// TestTrust_L10 fills the disk in mid-turn, and frees it.
 func TestBadInput_AFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount a small file system; CI runs as root")
