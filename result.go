@@ -1,6 +1,7 @@
 package dsh
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -36,7 +37,10 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	if r.Denied == nil {
 		r.Denied = []Denial{}
 	}
-	return json.Marshal(struct {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // what the model says stays readable
+	err := encoder.Encode(struct {
 		SessionID  string             `json:"sessionId"`
 		Reason     session.Reason     `json:"reason"`
 		Result     string             `json:"result"`
@@ -47,6 +51,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Denied     []Denial           `json:"denied"`
 		Error      *session.ErrorData `json:"error,omitempty"`
 	}{r.SessionID, r.Reason, r.Text, r.Usage, r.Cost, r.Steps, r.Duration.Milliseconds(), r.Denied, r.Error})
+	return bytes.TrimSpace(out.Bytes()), err
 }
 
 // TurnError tells that a turn ended otherwise than completed.

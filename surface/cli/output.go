@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -148,7 +147,7 @@ func (o *output) write(r dsh.Result) error {
 		return o.broken
 	}
 	if o.format != formatText {
-		line, err := json.Marshal(r)
+		line, err := r.MarshalJSON() // json.Marshal would escape what it holds
 		if err == nil {
 			_, err = o.stdout.Write(append(line, '\n'))
 		}

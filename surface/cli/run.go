@@ -205,6 +205,7 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 	if err != nil {
 		return opening(err, o.Agent)
 	}
+	p.tellRecovery(a.Session().Recovery())
 	if err := p.reloadable(h, a, o.Agent.Dir); err != nil {
 		return failed(err)
 	}
@@ -235,6 +236,19 @@ func opening(err error, o dsh.AgentOptions) error {
 		return failed(err)
 	}
 	return err
+}
+
+// tellRecovery says what a crash had left and what was done about it.
+func (p *program) tellRecovery(r session.Recovery) {
+	if r.Cut > 0 {
+		p.note("the last %d bytes of the log had not been written whole and were cut off", r.Cut)
+	}
+	if r.Copy != "" {
+		p.note("the end of the log was damaged; the log as it was is kept in %s", r.Copy)
+	}
+	if r.Turn > 0 {
+		p.note("turn %d had been cut off and was closed; %d calls of tools got a result that says so", r.Turn, r.Calls)
+	}
 }
 
 // choose finds the session to go on with.
