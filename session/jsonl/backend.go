@@ -325,14 +325,17 @@ func (l *log) visit(ctx context.Context, r *events, v session.Visitor) (end *ses
 		if n%1024 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		var damage *session.DamageError
 		e, err := r.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return end, nil
-		case errors.As(err, &end):
-			last := end.Kind == session.DamageTorn || end.Next < 0 && r.badRows == 1
-			if !last {
-				return nil, end
+		case errors.As(err, &damage):
+			if damage.Kind != session.DamageTorn && (damage.Next >= 0 || r.badRows > 1) {
+				return nil, damage
+			}
+			if end == nil { // behind a bad last line there may be a torn one
+				end = damage
 			}
 		case err != nil:
 			return nil, err

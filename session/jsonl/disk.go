@@ -15,12 +15,15 @@ import (
 type disk interface {
 	// open opens a file, which a flag may create with mode 0600.
 	open(path string, flag int) (file, error)
-	// mkdir makes a folder with mode 0700, and those above it, durably.
+	// mkdir makes a folder with mode 0700 unless it is there. Folders above it that
+	// are missing are made durably; it itself is durable after syncDir of its parent.
 	mkdir(path string) error
 	rename(from, to string) error
 	// syncDir makes what was created, renamed or removed in a folder durable.
 	syncDir(path string) error
 	stat(path string) (fs.FileInfo, error)
+	// same reports whether both describe the same file.
+	same(a, b fs.FileInfo) bool
 	readDir(path string) ([]fs.DirEntry, error)
 	removeAll(path string) error
 	// lock takes the lock at path without waiting and makes owner its content. When
@@ -56,23 +59,26 @@ func (system) open(path string, flag int) (file, error) {
 
 func (d system) mkdir(path string) error {
 	err := os.Mkdir(path, 0o700)
-	switch {
-	case err == nil:
-		return d.syncDir(filepath.Dir(path))
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path:
-		if err := d.mkdir(filepath.Dir(path)); err != nil {
-			return err
+	parent := filepath.Dir(path)
+	if !errors.Is(err, fs.ErrNotExist) || parent == path {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
 		}
-		return d.mkdir(path)
+		return err
 	}
-	return err
+	if err := d.mkdir(parent); err != nil {
+		return err
+	}
+	if err := d.syncDir(filepath.Dir(parent)); err != nil {
+		return err
+	}
+	return d.mkdir(path)
 }
 
 func (system) rename(from, to string) error               { return os.Rename(from, to) }
 func (system) syncDir(path string) error                  { return syncFolder(path) }
 func (system) stat(path string) (fs.FileInfo, error)      { return os.Stat(path) }
+func (system) same(a, b fs.FileInfo) bool                 { return os.SameFile(a, b) }
 func (system) readDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 func (system) removeAll(path string) error                { return os.RemoveAll(path) }
 

@@ -233,7 +233,7 @@ func (l *log) unchanged(batch []session.Event) error {
 		what = "it was deleted"
 	case err != nil:
 		return fmt.Errorf("look at %s: %w", l.path, err)
-	case !os.SameFile(info, l.info):
+	case !l.backend.disk.same(info, l.info):
 		what = "it was replaced by another file"
 	case info.Size() < l.size:
 		what = "it was truncated"
