@@ -114,7 +114,9 @@ func (r *Response) Classify(f Failure) *llm.Error {
 		if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
 			what += "; check the base URL " + c.Base.String()
 		}
-	default:
+	case llm.CodeMissingKey, llm.CodeRateLimit, llm.CodeServer, llm.CodeTimeout, llm.CodeTransport,
+		llm.CodeStreamClosed, llm.CodeMalformed, llm.CodeEmpty, llm.CodeUnknownProvider, llm.CodeUnsupported,
+		llm.CodeRefusal, llm.CodeAborted, llm.CodeReplayMismatch, llm.CodeUnknown:
 	}
 	e := r.error(code, shorten(what, 390), nil)
 	e.Status = status
