@@ -126,14 +126,15 @@ func members(t reflect.Type, prefix string, rows []string) []string {
 		if name == "" || name == "-" {
 			continue
 		}
+		mark := ""
 		if strings.Contains(options, "omit") {
-			name += "?"
+			mark = "?"
 		}
 		of := f.Type
 		if of.Kind() == reflect.Pointer {
 			of = of.Elem()
 		}
-		rows = append(rows, fmt.Sprintf("| `%s%s` | %s |\n", prefix, name, jsonType(of)))
+		rows = append(rows, fmt.Sprintf("| `%s%s%s` | %s |\n", prefix, name, mark, jsonType(of)))
 		if of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct {
 			rows = members(of.Elem(), prefix+name+"[].", rows)
 		}
