@@ -22,7 +22,7 @@ type Definition struct{ *definition }
 type definition struct {
 	spec   Spec
 	schema func() *schema.Schema
-	run    func(context.Context, *Call) (Result, error)
+	bind   func(*Call) (Body, error)
 }
 
 // New returns a tool whose arguments are the struct type In. Its schema is derived
@@ -56,12 +56,12 @@ func New[In any](spec Spec, run func(ctx context.Context, c *Call, in In) (Resul
 	return Definition{&definition{
 		spec:   spec,
 		schema: sync.OnceValue(func() *schema.Schema { return schema.For(reflect.TypeFor[In]()) }),
-		run: func(ctx context.Context, c *Call) (Result, error) {
+		bind: func(c *Call) (Body, error) {
 			var in In
 			if err := json.Unmarshal(c.Arguments, &in); err != nil {
-				return Result{}, fmt.Errorf("decode the arguments of %s: %w", spec.Name, err)
+				return nil, fmt.Errorf("decode the arguments of %s: %w", spec.Name, err)
 			}
-			return run(ctx, c, in)
+			return func(ctx context.Context) (Result, error) { return run(ctx, c, in) }, nil
 		},
 	}}
 }
@@ -82,7 +82,9 @@ func NewRaw(spec Spec, parameters json.RawMessage, run func(ctx context.Context,
 			}
 			return s
 		}),
-		run: func(ctx context.Context, c *Call) (Result, error) { return run(ctx, c, c.Arguments) },
+		bind: func(c *Call) (Body, error) {
+			return func(ctx context.Context) (Result, error) { return run(ctx, c, c.Arguments) }, nil
+		},
 	}}
 }
 
@@ -152,6 +154,19 @@ func (d Definition) Check(raw string) (json.RawMessage, error) {
 // everything that is wrong, one line each, in words that the model can act on.
 type InvalidArgumentsError = schema.InvalidError
 
-// Run calls the body, in the caller's goroutine and without any guard: only the
-// registry calls it. c.Arguments must be what [Definition.Check] returned.
-func (d Definition) Run(ctx context.Context, c *Call) (Result, error) { return d.run(ctx, c) }
+// Body is the code of a tool, with the arguments of one call.
+type Body func(ctx context.Context) (Result, error)
+
+// Bind decodes the arguments of a call and returns its body, which runs in the
+// goroutine that calls it and without any guard: only the registry calls it.
+// c.Arguments must be what [Definition.Check] returned.
+func (d Definition) Bind(c *Call) (Body, error) { return d.bind(c) }
+
+// Run binds a call and runs its body, for tests of a tool.
+func (d Definition) Run(ctx context.Context, c *Call) (Result, error) {
+	body, err := d.Bind(c)
+	if err != nil {
+		return Result{}, err
+	}
+	return body(ctx)
+}

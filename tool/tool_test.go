@@ -54,7 +54,11 @@ func ExampleNew() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	result, err := shout.Run(context.Background(), &tool.Call{Arguments: arguments})
+	body, err := shout.Bind(&tool.Call{Arguments: arguments})
+	if err != nil {
+		fmt.Println(err)
+	}
+	result, err := body(context.Background())
 	fmt.Println(llm.PlainText(result.Content), err)
 
 	_, err = shout.Check(`{"txt": 1}`)

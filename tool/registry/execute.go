@@ -98,6 +98,11 @@ type outcome struct {
 
 // body runs the tool and returns when that has ended, or will not.
 func (r *registry) body(ctx context.Context, p *tool.Prepared) tool.Result {
+	// Decoded here, where the stack has grown already.
+	call, err := p.Definition.Bind(p.Call)
+	if err != nil {
+		return tool.Failure(tool.CodeFailed, err.Error())
+	}
 	b := &run{name: p.Call.Name, limit: p.Definition.Timeout(), done: make(chan outcome, 1)}
 	if b.limit == 0 {
 		b.limit = defaultTimeout
@@ -107,10 +112,10 @@ func (r *registry) body(ctx context.Context, p *tool.Prepared) tool.Result {
 	if b.limit > 0 {
 		defer time.AfterFunc(b.limit, func() { cancel(errTimeout) }).Stop()
 	}
-	err := r.scope.Go("tool "+b.name, func(context.Context) error {
+	err = r.scope.Go("tool "+b.name, func(context.Context) error {
 		o := outcome{err: errExit}
 		defer func() { r.end(b, o) }()
-		o.err = r.contain("tool "+b.name, func() (err error) { o.result, err = p.Definition.Run(ctx, p.Call); return err })
+		o.err = r.contain("tool "+b.name, func() (err error) { o.result, err = call(ctx); return err })
 		return nil
 	})
 	if err != nil {
