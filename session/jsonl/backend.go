@@ -325,27 +325,36 @@ func (l *log) visit(ctx context.Context, r *events, v session.Visitor) (end *ses
 		if n%1024 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		var damage *session.DamageError
 		e, err := r.next()
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return end, nil
-		case errors.As(err, &damage):
-			if damage.Kind != session.DamageTorn && (damage.Next >= 0 || r.badRows > 1) {
-				return nil, damage
+		}
+		if err != nil {
+			if end, err = r.endsWith(end, err); err != nil {
+				return nil, err
 			}
-			if end == nil { // behind a bad last line there may be a torn one
-				end = damage
-			}
-		case err != nil:
-			return nil, err
-		default:
-			l.index.add(e.Seq, r.sound)
-			if v != nil {
-				if err := v.Event(e); err != nil {
-					return nil, err
-				}
+			continue
+		}
+		l.index.add(e.Seq, r.sound)
+		if v != nil {
+			if err := v.Event(e); err != nil {
+				return nil, err
 			}
 		}
 	}
+}
+
+// endsWith returns the damage at the very end of the log, when err is that: a
+// last line that is bad, one that is torn, or both, of which the first counts.
+func (r *events) endsWith(end *session.DamageError, err error) (*session.DamageError, error) {
+	var d *session.DamageError
+	switch {
+	case !errors.As(err, &d):
+		return nil, err
+	case d.Kind != session.DamageTorn && (d.Next >= 0 || r.badRows > 1):
+		return nil, d
+	case end != nil:
+		return end, nil
+	}
+	return d, nil
 }
