@@ -136,3 +136,32 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		t.Error("no page has a link to another: is the pattern wrong?")
 	}
 }
+
+// TestTheMapNamesEveryPackage finds folders of code that ARCHITECTURE.md does not know; what is internal it need not.
+func TestTheMapNamesEveryPackage(t *testing.T) {
+	p, err := read("../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, m := range code.FindAllString(strings.Join(p.lines, "\n"), -1) {
+		named[strings.Trim(m, "`")] = true
+	}
+	err = filepath.WalkDir("..", func(full string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || d.Name() == ".." {
+			return err
+		}
+		name := path.Clean(path.Join("docs", filepath.ToSlash(full)))
+		if strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"internal", "testdata", "bin", "dist", "docs", "examples"}, d.Name()) {
+			return fs.SkipDir
+		}
+		files, err := filepath.Glob(filepath.Join(full, "*.go"))
+		if err == nil && len(files) > 0 && !named[name] && !named[d.Name()] {
+			t.Errorf("ARCHITECTURE.md does not name the package %s", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
