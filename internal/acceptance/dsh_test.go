@@ -209,11 +209,15 @@ func (p *place) interrupted(signal os.Signal, at string, args ...string) (outcom
 	out, w := io.Pipe()
 	c.Stdout = w
 	var events []event
-	read := make(chan struct{})
+	read, started := make(chan struct{}), make(chan struct{})
+	strike := func() {
+		<-started
+		_ = c.Process.Signal(signal) // it may have ended by itself; the test sees that
+	}
 	if at == atRequest {
 		go func() {
 			if p.srv.Await(ctx, 1) == nil {
-				_ = c.Process.Signal(signal) // it may have ended by itself; the test sees that
+				strike()
 			}
 		}()
 	}
@@ -233,12 +237,14 @@ func (p *place) interrupted(signal os.Signal, at string, args ...string) (outcom
 			events = append(events, e)
 			if e.Type == at && !sent {
 				sent = true
-				_ = c.Process.Signal(signal) // it may have ended by itself; the test sees that
+				strike()
 			}
 		}
 	}()
 	o := p.finish(ctx, c, func() error {
-		err := c.Run()
+		check(p.t, c.Start())
+		close(started)
+		err := c.Wait()
 		_ = w.Close() // never fails
 		return err
 	})
