@@ -82,7 +82,11 @@ func (h *hands) call(name string, a args) tool.Result {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	result, err := h.tools[name].Run(context.Background(), &tool.Call{Name: name, Arguments: checked, Workspace: h.w, Progress: func(string) {}})
+	body, err := h.tools[name].Bind(&tool.Call{Name: name, Arguments: checked, Workspace: h.w, Progress: func(string) {}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	result, err := body(context.Background())
 	if err != nil {
 		h.t.Fatalf("%s: %v", name, err)
 	}
@@ -680,7 +684,11 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatal(err)
 		}
 		call.Arguments = arguments
-		if result, err := read.Run(b.Context(), call); err != nil || result.IsError {
+		body, err := read.Bind(call)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if result, err := body(b.Context()); err != nil || result.IsError {
 			b.Fatal(result, err)
 		}
 	}

@@ -68,7 +68,7 @@ func parseRule(line string) (r rule, ok bool) {
 		r.kind = byName
 	case starred && !strings.ContainsAny(suffix, `*?[\`):
 		r.kind, r.pattern = bySuffix, suffix
-	default:
+	default: // a name has no slashes, so two stars do what one does
 		r.kind, r.pattern = byGlob, translate(line)
 	}
 	return r, line != ""
@@ -79,7 +79,7 @@ func parseRule(line string) (r rule, ok bool) {
 func translate(pattern string) string {
 	parts := strings.Split(pattern, "/")
 	for i, part := range parts {
-		if part == "**" && len(parts) > 1 {
+		if part == "**" {
 			continue
 		}
 		for strings.Contains(part, "**") {

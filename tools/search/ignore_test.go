@@ -43,6 +43,7 @@ func TestIgnoreRules(t *testing.T) {
 		{"a?c\n[xy]z\n[!a]b\n", "abc xz bb", "ac zz ab"},
 		{"{a,b}\n", "{a,b}", "a b"},
 		{"\ufeffbom\r\ncr\r\n", "bom cr", "x"},
+		{"a/\n!/**/\n", "", "a/a/a"},
 		{"foo**bar\n", "fooxbar foobar", "foo/bar"},
 	} {
 		rs := parseIgnore(c.file)
@@ -124,5 +125,35 @@ func TestIgnoreRulesAreGits(t *testing.T) {
 				t.Fatalf("%q: %s: git says %v, we %v", content, path, want[path], got)
 			}
 		}
+	})
+}
+
+func FuzzIgnore(f *testing.F) {
+	f.Add("a/**\n!b\n\\#c\n[a-\n", "a/b")
+	f.Add("\ufeff*.log \r\n/**/x/\n", "x/y.log")
+	f.Fuzz(func(t *testing.T, content, path string) {
+		rs := parseIgnore(content)
+		for _, folder := range []bool{true, false} {
+			if ignored, decided := rs.match(path, folder); ignored && !decided {
+				t.Fatalf("%q ignores %q without a rule", content, path)
+			}
+		}
+	})
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, pattern := range []string{`^a$`, `[$^]`, `\bx\B`, `(?i)é`, `a{3,5}`, `\Qa.b\E`, `\pL`, `(`, `a\`, `\z`} {
+		f.Add(pattern, "a line")
+	}
+	f.Fuzz(func(t *testing.T, pattern, line string) {
+		re, err := compile(pattern, false, false)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Fatalf("the error for %q has several lines: %v", pattern, err)
+			}
+			return
+		}
+		// What rg is given has to be found by us, too, as far as the languages are the same.
+		_ = re.re.MatchString(line)
 	})
 }

@@ -85,7 +85,11 @@ func (b *bash) call(ctx context.Context, a args, progress func(string)) tool.Res
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	result, err := b.tool.Run(ctx, &tool.Call{ID: "c1_1_0", Name: "bash", Arguments: checked, Workspace: b.w, Progress: progress})
+	body, err := b.tool.Bind(&tool.Call{ID: "c1_1_0", Name: "bash", Arguments: checked, Workspace: b.w, Progress: progress})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	result, err := body(ctx)
 	if err != nil {
 		b.t.Fatal(err)
 	}
