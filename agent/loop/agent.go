@@ -26,7 +26,7 @@ type loopAgent struct {
 	workspace workspace.Workspace
 	services  services
 	options   agent.Options
-	parallel  int
+	loop      *loop
 
 	mu          sync.Mutex
 	status      agent.Status

@@ -244,7 +244,7 @@ func (s *schedule) startBodies(ctx context.Context) {
 
 func (s *schedule) mayRun(i int) bool {
 	c := s.calls[i]
-	if s.alone || s.running >= s.agent.parallel || !c.parallel && s.running > 0 {
+	if s.alone || s.running >= int(s.agent.loop.parallel.Load()) || !c.parallel && s.running > 0 {
 		return false
 	}
 	for _, before := range s.calls[:i] {

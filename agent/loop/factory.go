@@ -176,7 +176,7 @@ func (l *loop) life(ctx context.Context, s *plugin.Scope, p *plan) (*loopAgent, 
 		return nil, err
 	}
 	a := &loopAgent{
-		id: p.agentID, scope: s, session: sess, options: p.options, parallel: l.parallel,
+		id: p.agentID, scope: s, session: sess, options: p.options, loop: l,
 		services: services{
 			llm: llm.Service.From(s), tools: tool.Service.From(s), prompt: prompt.Service.From(s), log: s.Log(),
 		},

@@ -21,6 +21,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	"github.com/dsh-harness/dsh/agent"
 	"github.com/dsh-harness/dsh/llm"
@@ -83,28 +85,55 @@ var Plugin = plugin.Plugin[Config]{
 }
 
 func start(_ context.Context, s *plugin.Scope, c Config) error {
-	l := &loop{scope: s, parallel: c.ParallelCalls}
+	l := &loop{scope: s, listed: map[AgentConfig]*plugin.Node{}}
 	if err := agent.Service.From(s).SetFactory(s, factory{l}); err != nil {
 		return err
 	}
 	if err := agent.LoopService.Provide(s, l); err != nil {
 		return err
 	}
-	for _, a := range c.Agents {
-		// Mounted, not waited for: they start as soon as the loop has started, and
-		// one that fails shows in the tree and reaches nobody else.
-		p := named(a.ID, agent.Options{Model: a.Model, SystemPrompt: a.SystemPrompt})
-		if _, err := l.mount(s, p); err != nil {
-			return err
-		}
+	if err := plugin.OnReconfigure(s, l.configure); err != nil {
+		return err
 	}
-	return nil
+	return l.configure(s.Context(), c)
 }
 
 // loop makes agents.
 type loop struct {
 	scope    *plugin.Scope
-	parallel int
+	parallel atomic.Int64 // see [Config.ParallelCalls]
+
+	// listed are the agents of the configuration. Only configure uses it, and of that
+	// one call runs at a time.
+	listed map[AgentConfig]*plugin.Node
+}
+
+// configure takes a configuration, the first or a later one. Running turns go on: agents that
+// are listed as before are kept, and only those that are not any more end.
+func (l *loop) configure(ctx context.Context, c Config) error {
+	l.parallel.Store(int64(c.ParallelCalls))
+	for a, node := range l.listed {
+		if slices.Contains(c.Agents, a) {
+			continue
+		}
+		if err := node.Close(ctx); err != nil {
+			return fmt.Errorf("stop agent %s: %w", a.ID, err)
+		}
+		delete(l.listed, a)
+	}
+	for _, a := range c.Agents {
+		if l.listed[a] != nil {
+			continue
+		}
+		// Mounted, not waited for: it starts as soon as the loop has, and one that fails
+		// shows in the tree and reaches nobody else.
+		h, err := l.mount(l.scope, named(a.ID, agent.Options{Model: a.Model, SystemPrompt: a.SystemPrompt}))
+		if err != nil {
+			return err
+		}
+		l.listed[a] = h.node
+	}
+	return nil
 }
 
 var (

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dsh-harness/dsh/agent"
+	"github.com/dsh-harness/dsh/agent/loop"
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/prompt"
@@ -320,5 +323,88 @@ func TestChunks_LongAnswersAreLoggedWhileTheyStream(t *testing.T) {
 		ask(t, a, "short")
 		got := only(trace(t, a.Session()), "assistant")
 		wantTrace(t, got, "assistant/chunk", "assistant/chunk", "assistant/message tick tick tick tick end", "assistant/message short")
+	})
+}
+
+// TestAgents_ComeBackWithTheirServices: an agent stops with a service that it needs, and goes
+// on with the same session when that is back.
+func TestAgents_ComeBackWithTheirServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOn(t, t.TempDir())
+		h, a := w.create(agent.Options{})
+		ask(t, a, "one")
+		check(t, w.nodes["llm"].Close(t.Context()))
+		check(t, w.tree.Settle(t.Context()))
+		if a.Status() != agent.Disposed {
+			t.Fatalf("without its models the agent is %s", a.Status())
+		}
+		w.mount("llm", services()["llm"])
+		check(t, w.tree.Settle(t.Context()))
+		again := h.Agent()
+		if again == a || again.Session().ID() != "s" {
+			t.Fatalf("the agent is back as %v on %s", again.ID(), again.Session().ID())
+		}
+		ask(t, again, "two")
+		wantTrace(t, only(trace(t, again.Session()), "turn/end"), "turn/end 1 completed", "turn/end 2 completed")
+	})
+}
+
+// TestReconfigure_KeepsRunningTurns: a change of the loop's row neither ends a turn nor
+// agents that are listed as before.
+func TestReconfigure_KeepsRunningTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		check(t, w.nodes["loop"].Close(t.Context()))
+		loader := plugin.NewLoader(w.root)
+		apply := func(fingerprint string, c loop.Config) plugin.Report {
+			prepared, err := loop.Plugin.Definition().Bind(&c)
+			check(t, err)
+			report, err := loader.Apply(t.Context(), []plugin.Row{{ID: "agent-loop", Plugin: "agent-loop", Prepared: prepared, Fingerprint: fingerprint}})
+			check(t, err)
+			check(t, w.tree.Settle(t.Context()))
+			return report
+		}
+		apply("1", loop.Config{ParallelCalls: 1, Agents: []loop.AgentConfig{{ID: "stays"}, {ID: "goes"}}})
+		var agents agent.Registry
+		w.with(func(s *plugin.Scope) error { agents = agent.Service.From(s); return nil })
+		stays, _ := agents.Get("stays")
+		goes, _ := agents.Get("goes")
+		begun := make(chan struct{})
+		w.model.script(hangs("", begun))
+		check(t, stays.Enqueue(t.Context(), llm.UserText("work")))
+		<-begun
+		report := apply("2", loop.Config{ParallelCalls: 5, Agents: []loop.AgentConfig{{ID: "stays"}, {ID: "comes"}}})
+		if report.Rows[0].Outcome != plugin.RowReconfigured {
+			t.Errorf("the row was %v", report.Rows[0])
+		}
+		if stays.Status() != agent.Running || goes.Status() != agent.Disposed {
+			t.Errorf("stays is %s, goes is %s", stays.Status(), goes.Status())
+		}
+		if _, ok := agents.Get("comes"); !ok {
+			t.Error("the new agent did not start")
+		}
+	})
+}
+
+func TestContinueTurn_GoesOnWhereACrashCutIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		w := newWorldOn(t, filepath.Join(dir, "1"), toolPart(echo("echo")))
+		_, a := w.create(agent.Options{})
+		begun := make(chan struct{})
+		w.model.script(calls("echo"), hangs("", begun))
+		check(t, a.Enqueue(t.Context(), llm.UserText("go")))
+		<-begun
+		check(t, os.CopyFS(filepath.Join(dir, "2"), os.DirFS(filepath.Join(dir, "1")))) // what a crash leaves
+
+		again := newWorldOn(t, filepath.Join(dir, "2"), toolPart(echo("echo")))
+		var agents agent.Registry
+		again.with(func(s *plugin.Scope) error { agents = agent.Service.From(s); return nil })
+		h, err := agents.Resume(t.Context(), again.root, agent.ResumeOptions{ResumeSessionID: "s", ContinueTurn: true})
+		check(t, err)
+		check(t, h.Agent().WhenIdle(t.Context()))
+		wantTrace(t, only(trace(t, h.Agent().Session()), "turn", "step/start", "user", "tool/result", "assistant"),
+			"turn/start 1", "user/message go", "step/start 1", "assistant/message echo()", "tool/result c1_1_0 echo ran",
+			"step/start 2", "step/start 3", "assistant/message ok", "turn/end 1 completed")
 	})
 }
