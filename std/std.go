@@ -22,6 +22,7 @@ import (
 	tools "github.com/dsh-harness/dsh/tool/registry"
 	"github.com/dsh-harness/dsh/tool/spill"
 	"github.com/dsh-harness/dsh/tools/files"
+	"github.com/dsh-harness/dsh/tools/search"
 	"github.com/dsh-harness/dsh/tools/shell"
 	"github.com/dsh-harness/dsh/workspace/local"
 )
@@ -48,6 +49,7 @@ func Plugins() []plugin.Definition {
 		tools.Plugin.Definition(),
 		spill.Plugin.Definition(),
 		files.Plugin.Definition(),
+		search.Plugin.Definition(),
 		shell.Plugin.Definition(),
 		local.Plugin.Definition(),
 		agents.Plugin.Definition(),

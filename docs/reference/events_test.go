@@ -142,8 +142,29 @@ func read(fset *token.FileSet, file *ast.File, gen *ast.GenDecl, spec *ast.Value
 	if doc == "" && len(gen.Specs) == 1 {
 		doc = gen.Doc.Text()
 	}
+	if doc == "" && len(types) > 0 {
+		doc = typeDoc(file, types[0]) // what it carries says what it is
+	}
 	d.meaning = strings.ReplaceAll(strings.Join(strings.Fields(doc), " "), "|", `\|`)
 	return d, true
+}
+
+// typeDoc is the comment of a type that the file declares.
+func typeDoc(file *ast.File, t ast.Expr) string {
+	name, ok := t.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, decl := range file.Decls {
+		if gen, ok := decl.(*ast.GenDecl); ok && gen.Tok == token.TYPE {
+			for _, spec := range gen.Specs {
+				if s := spec.(*ast.TypeSpec); s.Name.Name == name.Name {
+					return s.Doc.Text()
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // stagesOf maps the constants of a file that name stages to their values.

@@ -4,24 +4,30 @@
 package reference
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dsh-harness/dsh"
 	"github.com/dsh-harness/dsh/config"
+	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/std"
 	"github.com/dsh-harness/dsh/surface/cli"
+	"github.com/dsh-harness/dsh/tool"
 )
 
 var update = flag.Bool("update", false, "write the pages instead of comparing them")
 
 func TestPagesAreFresh(t *testing.T) {
 	pages := map[string]func(t *testing.T) string{
-		"config.md": func(*testing.T) string { return config.Markdown(std.Plugins()) },
-		"cli.md":    func(*testing.T) string { return cli.Markdown(std.Plugins()) },
-		"events.md": events,
+		"config.md":         func(*testing.T) string { return config.Markdown(std.Plugins()) },
+		"cli.md":            func(*testing.T) string { return cli.Markdown(std.Plugins()) },
+		"events.md":         events,
+		"session-events.md": sessionEvents,
+		"tools.md":          tools,
 	}
 	for name, write := range pages {
 		t.Run(name, func(t *testing.T) {
@@ -41,4 +47,33 @@ func TestPagesAreFresh(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sessionEvents writes the page of what a log may hold.
+func sessionEvents(t *testing.T) string {
+	var page bytes.Buffer
+	if err := session.WriteReference(&page, nil); err != nil {
+		t.Fatal(err)
+	}
+	return page.String()
+}
+
+// tools writes the page of the tools that the shipped composition offers.
+func tools(t *testing.T) string {
+	h, err := dsh.New(t.Context(), dsh.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []tool.Definition
+	for _, d := range tool.Tools.Visible(h.Scope()) {
+		all = append(all, d)
+	}
+	var page bytes.Buffer
+	if err := tool.WriteReference(&page, all); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return page.String()
 }

@@ -10,10 +10,16 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dsh-harness/dsh/internal/testllm"
+
+	// The binary is built from these: what the go command remembers of these tests is not good
+	// any more when they change.
+	_ "github.com/dsh-harness/dsh/std"
+	_ "github.com/dsh-harness/dsh/surface/cli"
 )
 
 // The tests of this package are about the assembled binary, which is built once for them.
@@ -35,6 +41,7 @@ func withBinary(m *testing.M) int {
 		binary += ".exe"
 	}
 	build := exec.Command("go", "build", "-o", binary, "github.com/dsh-harness/dsh/cmd/dsh")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
 		return 1
@@ -73,8 +80,10 @@ type outcome struct {
 
 // command prepares a run of the binary, bounded in time.
 func (b *box) command(args ...string) (*exec.Cmd, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // a run that hangs shows where
+	cmd.WaitDelay = 2 * time.Second
 	cmd.Dir = b.dir
 	for name, value := range b.env {
 		cmd.Env = append(cmd.Env, name+"="+value)

@@ -25,6 +25,7 @@ type progress struct {
 
 	mu     sync.Mutex
 	calls  map[string]call // that have no result yet
+	many   bool            // the step calls more than one tool
 	begun  step            // that the events have come to
 	held   []piece         // of an answer in a step that they have not come to
 	answer answer          // that is being written
@@ -121,7 +122,7 @@ func (w *progress) event(e session.Event) {
 	case session.StepStart:
 		var d session.StepData
 		if json.Unmarshal(e.Data, &d) == nil {
-			w.begun = step{d.Turn, d.Step}
+			w.begun, w.many = step{d.Turn, d.Step}, false
 			for _, p := range w.held {
 				w.say(p)
 			}
@@ -131,6 +132,7 @@ func (w *progress) event(e session.Event) {
 		var d session.ToolCallData
 		if json.Unmarshal(e.Data, &d) == nil {
 			w.calls[d.CallID] = call{plain(d.Name)}
+			w.many = w.many || len(w.calls) > 1
 			w.line(w.paint(cyan, "→ "+plain(d.Name)) + " " + oneLine(argument(d.Arguments), w.width-len(d.Name)-4))
 		}
 	case session.ToolResult:
@@ -159,8 +161,8 @@ func (w *progress) result(d session.ToolResultData) {
 	if w.output == 0 || lines[0] == "" {
 		return
 	}
-	if len(w.calls) > 0 {
-		w.line(w.paint(dim, "  from "+c.name+":")) // of several calls at once
+	if w.many {
+		w.line(w.paint(dim, "  "+c.name+":"))
 	}
 	for i, l := range lines {
 		if i == w.output && len(lines) > w.output+1 {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +44,9 @@ func (b *box) prompts() (texts []string) {
 	return texts
 }
 
-func (b *box) log(id string) string { return filepath.Join(b.home, "state", "sessions", id, "log.jsonl") }
+func (b *box) log(id string) string {
+	return filepath.Join(b.home, "state", "sessions", id, "log.jsonl")
+}
 
 func (b *box) read(path string) []byte {
 	b.t.Helper()
@@ -200,25 +204,26 @@ func TestALockedSessionNamesItsOwner(t *testing.T) {
 	b.sent(1)
 }
 
-// damaged makes a session of two turns whose first turn has lost a line.
-func (b *box) damaged(id string) {
+// damaged makes a session of two turns whose first turn has lost a line, and returns its number.
+func (b *box) damaged(id string) (line int) {
 	b.t.Helper()
 	b.answers(2)
 	b.run("run", "--session-id", id, "one").want(b.t, 0, "ok\n")
 	b.run("-r", id, "two").want(b.t, 0, "ok\n")
 	lines := bytes.SplitAfter(b.read(b.log(id)), []byte("\n"))
-	lines = append(lines[:4:4], lines[5:]...)
-	if err := os.WriteFile(b.log(id), bytes.Join(lines, nil), 0o600); err != nil {
+	i := slices.IndexFunc(lines, func(l []byte) bool { return bytes.Contains(l, []byte(`"type":"request/context"`)) })
+	if err := os.WriteFile(b.log(id), bytes.Join(slices.Delete(lines, i, i+1), nil), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+	return i + 1
 }
 
 func TestADamagedSessionSaysWhatToDo(t *testing.T) {
 	b := newBox(t)
-	b.damaged("s")
+	line := b.damaged("s")
 	before := sha256.Sum256(b.read(b.log("s")))
 	o := b.run("-r", "s", "three")
-	o.want(t, 2, "", "log.jsonl:5", "damaged (gap", "the events 3 to 3 are missing", "dsh sessions show s", "dsh sessions repair s")
+	o.want(t, 2, "", fmt.Sprintf("log.jsonl:%d", line), "damaged (gap", fmt.Sprintf("the events %d to %d are missing", line-2, line-2), "dsh sessions show s", "dsh sessions repair s")
 	if strings.Count(o.stderr, "\n") != 1 {
 		t.Errorf("stderr has more than a line:\n%s", o.stderr)
 	}
