@@ -23,7 +23,7 @@ import (
 var readDoc string
 
 type readInput struct {
-	FilePath string `json:"file_path"`
+	FilePath string `json:"file_path" doc:"Relative to the folder of the session, or absolute; ~ is the home folder."`
 	Offset   int    `json:"offset,omitempty" doc:"First line, from 1."`
 	Limit    int    `json:"limit,omitempty" doc:"How many lines."`
 }
@@ -40,7 +40,7 @@ func pathArgument(arguments json.RawMessage) string {
 func (t *tools) readTool() tool.Definition {
 	return tool.New(tool.Spec{
 		Name:        "read",
-		Description: strings.TrimSpace(readDoc),
+		Description: strings.ReplaceAll(strings.TrimSpace(readDoc), "{lines}", strconv.Itoa(t.config.ReadLines)),
 		Effect:      session.EffectRead,
 		Parallel:    true,
 		Access:      access(tool.AccessRead),

@@ -24,7 +24,7 @@ var globDoc string
 
 type globInput struct {
 	Pattern string `json:"pattern"`
-	Path    string `json:"path,omitempty" doc:"Folder to search in."`
+	Path    string `json:"path,omitempty" doc:"Folder to search in; by default that of the session."`
 }
 
 func (t *tools) globTool() tool.Definition {

@@ -25,12 +25,12 @@ var grepDoc string
 
 type grepInput struct {
 	Pattern    string `json:"pattern"`
-	Path       string `json:"path,omitempty" doc:"File or folder."`
-	Glob       string `json:"glob,omitempty" doc:"Only files that match, e.g. *.go."`
+	Path       string `json:"path,omitempty" doc:"File or folder; by default the folder of the session."`
+	Glob       string `json:"glob,omitempty" doc:"Only in files that match, e.g. *.{ts,tsx}."`
 	OutputMode string `json:"output_mode,omitempty" enum:"content,files_with_matches,count" doc:"Default: content."`
-	Context    int    `json:"context,omitempty" doc:"Lines around each match."`
+	Context    int    `json:"context,omitempty" doc:"Lines to show around each match."`
 	IgnoreCase bool   `json:"ignore_case,omitempty"`
-	Literal    bool   `json:"literal,omitempty" doc:"The pattern is plain text."`
+	Literal    bool   `json:"literal,omitempty" doc:"Take the pattern as plain text."`
 }
 
 // The values of output_mode.

@@ -82,8 +82,8 @@ var doc string
 type input struct {
 	Command     string `json:"command"`
 	Description string `json:"description,omitempty" doc:"What it is for, in a few words."`
-	Timeout     int    `json:"timeout,omitempty" doc:"In milliseconds, at least 1000."`
-	Workdir     string `json:"workdir,omitempty" doc:"Another folder to run in."`
+	Timeout     int    `json:"timeout,omitempty" doc:"In milliseconds, e.g. 300000."`
+	Workdir     string `json:"workdir,omitempty" doc:"Another folder to run in, relative or absolute."`
 }
 
 type shell struct {
