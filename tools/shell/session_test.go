@@ -42,7 +42,7 @@ func TestSpillInTheSessionsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s *session.Session
-	_, err := tree.Root().Mount("test", []plugin.Need{session.Service.Required()}, func(ctx context.Context, scope *plugin.Scope) error {
+	_, err := tree.Root().Mount("test", []plugin.Need{session.PersistenceService.Required(), session.Service.Required()}, func(ctx context.Context, scope *plugin.Scope) error {
 		store := session.Service.From(scope)
 		var err error
 		if s, err = store.Prepare(ctx, session.PrepareOptions{Cwd: b.w.Dir()}); err != nil {
