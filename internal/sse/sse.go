@@ -23,8 +23,8 @@ const MaxEvent = 16 << 20
 var ErrTooLarge = errors.New("event is too large")
 
 const (
-	firstBuffer  = 32 << 10
-	mostEmpty    = 100 // reads in a row that bring nothing
+	firstBuffer  = 4 << 10 // sources are buffered, and most answers are short
+	mostEmpty    = 100     // reads in a row that bring nothing
 	byteOrderTag = "\xef\xbb\xbf"
 )
 

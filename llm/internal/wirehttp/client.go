@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -181,10 +182,45 @@ func (b Body) len() (n int64) {
 	return n
 }
 
+// small is a body that is worth a copy: it leaves in one write together with the headers.
+const small = 24 << 10
+
 func (b Body) reader() io.ReadCloser {
-	readers := make([]io.Reader, len(b))
-	for i, piece := range b {
-		readers[i] = bytes.NewReader(piece)
+	if b.len() <= small {
+		// net/http knows this type, and does not send the headers ahead of it.
+		return io.NopCloser(bytes.NewReader(bytes.Join(b, nil)))
 	}
-	return io.NopCloser(io.MultiReader(readers...))
+	return &pieces{slices.Clone(b)}
+}
+
+// pieces reads a body without putting it together.
+type pieces struct{ rest [][]byte }
+
+func (p *pieces) Close() error { return nil }
+
+func (p *pieces) Read(to []byte) (n int, err error) {
+	for n < len(to) && len(p.rest) > 0 {
+		m := copy(to[n:], p.rest[0])
+		n += m
+		if p.rest[0] = p.rest[0][m:]; len(p.rest[0]) == 0 {
+			p.rest = p.rest[1:]
+		}
+	}
+	if n == 0 && len(to) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// WriteTo writes what is left, each piece from where it stands.
+func (p *pieces) WriteTo(w io.Writer) (n int64, err error) {
+	for len(p.rest) > 0 {
+		m, err := w.Write(p.rest[0])
+		n += int64(m)
+		if err != nil {
+			return n, err
+		}
+		p.rest = p.rest[1:]
+	}
+	return n, nil
 }
