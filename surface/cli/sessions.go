@@ -503,7 +503,7 @@ func (p *program) sessionsDelete() *cobra.Command {
 	here := c.Flags().Bool("all-here", false, "all sessions of this folder, archived ones too")
 	return p.sessionCommand(c, func(ctx context.Context, s *sessions, store *storage, args []string) error {
 		if *here == (len(args) > 0) {
-			return errors.New("name the sessions to delete, or give --all-here: dsh sessions delete <id>...")
+			return errors.New("name the sessions to delete, as in dsh sessions delete <id>, or give --all-here")
 		}
 		var ids []string
 		for _, arg := range args {
