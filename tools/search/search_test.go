@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	local.Guard()
 	flag.Parse()
 	if os.Getenv("DSH_TEST_FULL") != "1" && flag.Lookup("rapid.checks").Value.String() == "100" {
-		if err := flag.Set("rapid.checks", "40"); err != nil {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
 			panic(err)
 		}
 	}
@@ -414,7 +414,7 @@ func TestCase_o_edt_12_HugeFiles(t *testing.T) {
 		if err := errors.Join(os.WriteFile(path, []byte(strings.Repeat("needle\n", 2000)), 0o644), os.Truncate(path, 3<<30)); err != nil {
 			t.Fatal(err)
 		}
-		e.put("line.js="+strings.Repeat("x", 60<<20)+" needle\n", "small.txt=needle\n")
+		e.put("line.js="+strings.Repeat("x", 20<<20)+" needle\n", "small.txt=needle\n")
 		began := time.Now()
 		text := e.works("grep", args{"pattern": "^needle"})
 		if !strings.Contains(text, "small.txt\n1: needle") || strings.Contains(text, "sparse") || time.Since(began) > 20*time.Second {

@@ -1,8 +1,11 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/workspace/local"
@@ -11,7 +14,12 @@ import (
 
 func TestMain(m *testing.M) {
 	local.Guard()
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func TestContract(t *testing.T) {
