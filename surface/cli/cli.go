@@ -113,13 +113,20 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return coded.code
 }
 
-// arguments lets "dsh -p", "dsh -c" and "dsh -r" stand for "dsh run" with that flag.
+// arguments lets "dsh -p", "dsh -c" and "dsh -r" stand for "dsh run" with that flag, in any place
+// among the flags before the prompt.
 func arguments(args []string) []string {
-	if len(args) == 0 {
+	if len(args) == 0 || !strings.HasPrefix(args[0], "-") {
 		return args
 	}
-	if word, _, _ := strings.Cut(args[0], "="); slices.Contains([]string{"-p", "--print", "-c", "--continue", "-r", "--resume"}, word) {
-		return append([]string{"run"}, args...)
+	for _, arg := range args {
+		word, _, _ := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return args
+		case slices.Contains([]string{"--print", "--continue", "--resume"}, word), len(arg) > 1 && arg[0] == '-' && strings.IndexByte("pcr", arg[1]) >= 0:
+			return append([]string{"run"}, args...)
+		}
 	}
 	return args
 }

@@ -36,6 +36,8 @@ func TestPromptSources(t *testing.T) {
 	}{
 		{"arguments", "", []string{"run", "one", "two"}, "one two"},
 		{"print", "", []string{"-p", "one"}, "one"},
+		{"print behind other flags", "", []string{"--effort", "low", "-p", "one"}, "one"},
+		{"print with its long name", "", []string{"--print", "one"}, "one"},
 		{"print behind the prompt", "", []string{"run", "one", "-p"}, "one"},
 		{"a command's name as prompt", "", []string{"-p", "demo"}, "demo"},
 		{"dashes behind --", "", []string{"run", "--", "-x"}, "-x"},
@@ -95,8 +97,9 @@ func TestCase_o_acp_03_AnOpenPipeDoesNotHoldAPromptUp(t *testing.T) {
 	b.llm.Script(testllm.Text("ok"), testllm.Text("ok"), testllm.Text("ok"))
 	silent("-p", "hi").want(t, 0, "ok\n")
 
-	closed, cancel := b.command("-p", "hi") // a nil Stdin is /dev/null
+	closed, cancel := b.command("-p", "hi")
 	defer cancel()
+	closed.Path, closed.Args = "/bin/sh", []string{"sh", "-c", `exec "$0" "$@" <&-`, binary, "-p", "hi"}
 	b.finish(closed).want(t, 0, "ok\n")
 
 	b.pipe("extra\n", "-p", "hi").want(t, 0, "ok\n")

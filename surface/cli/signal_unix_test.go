@@ -4,6 +4,7 @@ package cli_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,42 @@ func TestASignalEndsWhatACommandRuns(t *testing.T) {
 	if log := string(b.read(b.log("s"))); !strings.Contains(log, `"type":"tool/result"`) || !strings.Contains(last(log), `"turn/end"`) {
 		t.Errorf("the log is not complete:\n%s", log)
 	}
+}
+
+// A second signal does not wait for anything, and still leaves nothing running.
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	b := newBox(t)
+	alive := filepath.Join(b.dir, "alive")
+	if err := syscall.Mkfifo(alive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.llm.Script(testllm.Calls(testllm.Call{Name: "bash", Arguments: `{"command":"trap '' TERM INT; exec 3>alive; echo ready >&3; sleep 60"}`}))
+	j := b.start("run", "--permission-mode", "full-access", "--session-id", "s", "go")
+	reader, err := os.Open(alive) // waits for the command
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := reader.Read(make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	j.signal(os.Interrupt)
+	j.signal(syscall.SIGTERM)
+	if o := j.wait(); o.code != 130 && o.code != 143 || o.stdout != "" {
+		t.Errorf("%+v", o)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if _, err := io.ReadAll(reader); err != nil { // ends when nobody has it open any more
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the command lived on for %v", took)
+	}
+	b.llm.Script(testllm.Text("ok"))
+	b.run("-r", "s", "again").want(t, 0, "ok\n", "turn 1 had been cut off", "1 calls")
 }
 
 func TestAnInterruptionCountsBeforeADenial(t *testing.T) {
