@@ -16,7 +16,9 @@ import (
 const StopTimeout = 4 * time.Second
 
 // Agent is a live agent with one session. Besides [Agent.Ask] it has everything that the loop's
-// agent has: steering, cancelling, its session, its own scope for listeners.
+// agent has: steering, cancelling, its session, its own scope for listeners. It lasts until it is
+// closed, or until a reload restarts a service that agents need: then its methods fail with
+// [agent.ErrDisposed], and [Harness.Open] can resume its session.
 type Agent struct {
 	agent.Agent
 

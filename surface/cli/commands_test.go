@@ -212,7 +212,7 @@ func TestInitialisationIsShort(t *testing.T) {
 	b.env["GODEBUG"] = "inittrace=1"
 	best := 1e9
 	var worst string
-	for range 5 { // the machine may be busy with something else
+	for range 20 { // the machine may be busy with something else
 		total, slowest := 0.0, 0.0
 		for line := range strings.Lines(b.run("version").stderr) {
 			// init internal/bytealg @0.008 ms, 0 ms clock, 0 bytes, 0 allocs
@@ -229,7 +229,9 @@ func TestInitialisationIsShort(t *testing.T) {
 				slowest, worst = ms, line
 			}
 		}
-		best = min(best, total)
+		if best = min(best, total); best <= 2 {
+			break
+		}
 	}
 	if best == 0 || best > 2 {
 		t.Errorf("package initialisation takes %.2f ms, more than 2; the longest: %s", best, worst)

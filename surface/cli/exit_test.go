@@ -177,6 +177,10 @@ func TestWrongUseIsAnObjectForPrograms(t *testing.T) {
 	if got := decode(t, out.stdout); out.code != 2 || got.Error == nil || got.Error.Code != "missing-key" || got.Reason != "error" {
 		t.Errorf("%+v", out)
 	}
+	out = b.run("run", "--output-format", "json", "-c", "-r", "x", "y")
+	if got := decode(t, out.stdout); out.code != 2 || got.Error == nil || got.Error.Code != "usage" {
+		t.Errorf("%+v", out)
+	}
 	out = b.run("run", "--output-format", "stream-json", "--set", "deepseek.x=1", "x")
 	if got := decode(t, out.stdout); out.code != 2 || got.Error == nil || got.Error.Code != "config" {
 		t.Errorf("%+v", out)

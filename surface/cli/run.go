@@ -113,9 +113,6 @@ The prompt is what follows the id, --file, or standard input, as with "dsh run".
 
 // check finds contradictions before anything happens.
 func (t *task) check() error {
-	if err := oneOf("output format", t.format, formats()); err != nil {
-		return err
-	}
 	going := t.goOn || t.resume != ""
 	switch {
 	case t.goOn && t.resume != "":
@@ -160,11 +157,14 @@ func (t *task) options(p *program) (dsh.Options, error) {
 
 // work gives a prompt to an agent.
 func (p *program) work(ctx context.Context, t *task, args []string) (err error) {
-	if err := t.check(); err != nil {
+	if err := oneOf("output format", t.format, formats()); err != nil {
 		return err
 	}
 	out := p.output(t)
 	defer func() { err = out.settle(err) }()
+	if err := t.check(); err != nil {
+		return err
+	}
 	prompt, err := p.prompt(args, t.file)
 	if err != nil {
 		return err
@@ -183,8 +183,13 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 	if err != nil {
 		return err
 	}
+	interrupted := func() int { return 0 }
 	defer func() {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), plugin.CleanupTimeout)
+		wait := plugin.CleanupTimeout
+		if interrupted() != 0 {
+			wait = impatience // the turn is closed; nothing else is worth a wait now
+		}
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 		defer cancel()
 		err = errors.Join(err, failed(h.Close(bounded)))
 	}()
@@ -197,11 +202,13 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 	if err := out.listen(h, &o.Agent); err != nil {
 		return failed(err)
 	}
-	interrupted, err := p.interruptible(h, cancel)
-	if err != nil {
+	if interrupted, err = p.interruptible(h, cancel); err != nil {
 		return failed(err)
 	}
 	a, err := h.Open(ctx, o.Agent)
+	if code := interrupted(); err != nil && code != 0 {
+		return &exit{code, err}
+	}
 	if err != nil {
 		return opening(err, o.Agent)
 	}

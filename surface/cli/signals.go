@@ -21,8 +21,12 @@ const (
 	exitTerminated  = 128 + 15 // SIGTERM
 )
 
-// patience is how long an interrupted run may take to close its turn.
-const patience = 4800 * time.Millisecond
+const (
+	// patience is how long an interrupted run may take to close its turn.
+	patience = 4800 * time.Millisecond
+	// impatience is how long it may then take for all else.
+	impatience = 500 * time.Millisecond
+)
 
 // interruptible has SIGINT and SIGTERM call cancel: with the first the turn is aborted
 // by the user, with the second the agent is disposed. A second signal, or patience running
