@@ -62,11 +62,14 @@ func newBox(t *testing.T) *box {
 	t.Helper()
 	root := t.TempDir()
 	b := &box{t: t, llm: testllm.New(t), home: filepath.Join(root, "home"), dir: filepath.Join(root, "project")}
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		t.Fatal(err)
+	temp := filepath.Join(root, "tmp") // a killed run leaves something there
+	for _, dir := range []string{b.dir, temp} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.env = map[string]string{
-		"PATH": os.Getenv("PATH"), "HOME": b.home, "DSH_HOME": b.home,
+		"PATH": os.Getenv("PATH"), "HOME": b.home, "DSH_HOME": b.home, "TMPDIR": temp,
 		"DEEPSEEK_API_KEY": "sk-test", "DEEPSEEK_BASE_URL": b.llm.URL,
 	}
 	return b
