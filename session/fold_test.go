@@ -106,6 +106,7 @@ func TestALogRefusesWhatDoesNotFit(t *testing.T) {
 		{"the end of a step with an open call", inCalls, stepEnd(1, 1), "call a has no result"},
 		{"an answer outside of a step", []Draft{turnStart(1)}, answer(1, 1, "x"), "step 1 of turn 1 is not open"},
 		{"a second answer", append(slices.Clone(inStep), answer(1, 1, "x")), answer(1, 1, "y"), "the step has its message already"},
+		{"an answer after the results of another", append(slices.Clone(inCalls), result(1, 1, "a", ""), result(1, 1, "b", "")), answer(1, 1, "y"), "the step has its message already"},
 		{"an answer with a call twice", inStep, answer(1, 1, "", "a", "a"), `the id "a" of a call is empty or there twice`},
 		{"an answer with a call without id", inStep, answer(1, 1, "", ""), `the id "" of a call is empty or there twice`},
 		{"an answer that replaces", inStep, answer(1, 1, "x").on(SurfaceOp{Op: OpReplace, From: 1, To: 1}), "must append to the surface"},

@@ -345,6 +345,36 @@ func TestLaw_MendingGivesALogThatCanGoOn(t *testing.T) {
 	})
 }
 
+func TestMendingAnswersCallsByWhatRunningThemAgainWouldDo(t *testing.T) {
+	for effect, want := range map[Effect]string{
+		"": notStarted, EffectRead: interruptedRun, EffectIdempotent: outcomeUnknown, EffectWrite: outcomeUnknown, EffectUnknown: outcomeUnknown,
+	} {
+		f := &fold{}
+		drafts := []Draft{turnStart(1), stepStart(1, 1), answer(1, 1, "", "a", "b")}
+		drafts = append(drafts, toolCall(1, 1, "a"), result(1, 1, "a", "done"))
+		if effect != "" {
+			drafts = append(drafts, Draft{Type: ToolCall, Data: ToolCallData{Turn: 1, Step: 1, CallID: "b", Effect: effect}})
+		}
+		var events []Event
+		for _, d := range drafts {
+			e, err := d.Event(f.next, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			take(t, f, d)
+			events = append(events, e)
+		}
+		_, added := mended(t, events, false)
+		d, ok := added[0].Data.(ToolResultData)
+		if !ok || d.CallID != "b" || !d.IsError || d.Error.Code != want {
+			t.Errorf("a call with the effect %q gets %+v, want the code %s", effect, added[0].Data, want)
+		}
+		if started := effect != ""; started != reflect.DeepEqual(added[0].Cites, []Range{{5, 5}}) {
+			t.Errorf("the result of a call with the effect %q cites %v", effect, added[0].Cites)
+		}
+	}
+}
+
 func TestMendingKeepsWhatStreamed(t *testing.T) {
 	chunk := func(index int, kind llm.BlockType, text string) Draft {
 		return Draft{Type: AssistantChunk, Data: ChunkData{Turn: 1, Step: 1, Deltas: []ChunkText{{Index: index, Kind: kind, Text: text}}}}

@@ -841,6 +841,42 @@ func TestForkingRefusesWhatCannotBeForked(t *testing.T) {
 	}
 }
 
+func TestWhatARestoreMendsIsDurableAndNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := sessiontest.NewMemory()
+		e := sessiontest.Run(t, memory)
+		s := e.New(session.PrepareOptions{ID: "s"})
+		session.SetClock(s, func() time.Time { return time.UnixMilli(5000) })
+		openTurn(t, s, 1)
+		noError(t, s.Close(t.Context()))
+		var heard []string
+		_, err := session.Committed.On(e.Scope, func(_ context.Context, n session.EventNotice) error {
+			heard = append(heard, n.Event.Type)
+			return nil
+		})
+		noError(t, err)
+		s, err = e.Store.Restore(t.Context(), "s", session.RestoreOptions{})
+		noError(t, err)
+		if s.Next() != 3 || s.Durable() != 3 || s.State().TurnOpen {
+			t.Errorf("after mending %d of %d events are durable, and the state is %+v", s.Durable(), s.Next(), s.State())
+		}
+		v, err := memory.Load(t.Context(), "s")
+		noError(t, err)
+		for ev, err := range v.Events(t.Context(), 2) {
+			noError(t, err)
+			if ev.Type != session.TurnEnd || ev.Time != 5000 {
+				t.Errorf("the turn is ended by %s, at %d: two repairs would differ", ev.Type, ev.Time)
+			}
+		}
+		e.Go(s)
+		mustAppend(t, s, queue("d"))
+		synctest.Wait()
+		if !slices.Equal(heard, []string{session.InboxQueued}) {
+			t.Errorf("listeners heard %q of what happened before this life", heard)
+		}
+	})
+}
+
 func TestContinueTurnLeavesTheTurnOpen(t *testing.T) {
 	e := files(t)
 	s := e.New(session.PrepareOptions{ID: "s"})

@@ -50,7 +50,7 @@ func (t *tail) saved(next int64) {
 
 func (t *tail) trim() {
 	n, size := 0, t.size
-	for n < len(t.events) && t.events[n].Seq < t.durable {
+	for n < len(t.events) { // it ends before the first event that is not durable
 		keep := keepUntold
 		if t.events[n].Seq < t.told {
 			keep = keepTold

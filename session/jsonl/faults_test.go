@@ -138,13 +138,19 @@ func TestTrust_L01_AFailedWriteLosesNothingThatWasAcknowledged(t *testing.T) {
 }
 
 func TestTrust_L10_WritingGoesOnWhenThereIsSpaceAgain(t *testing.T) {
+	for _, fault := range []error{syscall.ENOSPC, errShort} {
+		t.Run(fault.Error(), func(t *testing.T) { writesAgain(t, fault) })
+	}
+}
+
+func writesAgain(t *testing.T, fault error) {
 	events := wanted(t)
 	everyPlace(t, func(k int) bool {
 		d, writes, full := newMemDisk(), 0, true
 		d.before = func(op string, _ int) error {
-			if op == "write" || op == "open" && full && writes >= k {
+			if op == "write" {
 				if writes++; writes >= k && full {
-					return syscall.ENOSPC
+					return fault
 				}
 			}
 			return nil
@@ -164,7 +170,7 @@ func TestTrust_L10_WritingGoesOnWhenThereIsSpaceAgain(t *testing.T) {
 				}
 				reached = true
 				var poisoned *session.PoisonedError
-				if !errors.Is(err, syscall.ENOSPC) || errors.As(err, &poisoned) || tries > 3 {
+				if !errors.Is(err, fault) || errors.As(err, &poisoned) || tries > 3 {
 					t.Fatalf("try %d with a full disk gives %v", tries, err)
 				}
 				if n := intact(t, d.restart(), events); n != int64(i) {
@@ -303,7 +309,11 @@ func TestTrust_L09_AcknowledgedEventsSurviveALossOfPower(t *testing.T) {
 			if err != nil && errors.As(err, &damage) {
 				break // the log can be read, and no more; see below
 			}
-			d = d.powerLoss(r)
+			if r.IntN(3) == 0 {
+				d = d.restart() // only the process ends: what it had not synced is there, for now
+			} else {
+				d = d.powerLoss(r)
+			}
 		}
 		d.before = nil
 		if n := intact(t, d, events); n < acked {
@@ -563,6 +573,24 @@ func TestADamagedEndIsCopiedBeforeItIsCut(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a reader is told of both", func(t *testing.T) {
+		d := newMemDisk()
+		d.put(logPath("s"), append(slices.Clone(content[:last]), "bad\ntorn"...))
+		v, err := newBackend(dir, d, time.Now).Load(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, err := range v.Events(t.Context(), 5) {
+			var damage *session.DamageError
+			if errors.As(err, &damage) {
+				got = append(got, fmt.Sprint(damage.Kind, damage.Line, damage.Bytes))
+			}
+		}
+		if want := []string{"checksum7 4", "torn8 4"}; !slices.Equal(got, want) {
+			t.Errorf("the reader is told of %q, want %q", got, want)
+		}
+	})
 	t.Run("two bad lines are more than an end", func(t *testing.T) {
 		d := newMemDisk()
 		d.put(logPath("s"), append(slices.Clone(content[:last]), "bad\nworse\n"...))

@@ -45,6 +45,7 @@ func Contract(t *testing.T, newStorage func(t *testing.T) (open func() session.P
 		{"a crash is mended once", mends},
 		{"a live session outlasts its backend", adopted},
 		{"a live session does not take over another log", notAdopted},
+		{"a live session does not go on with a log that lost events", notShortened},
 		{"concurrent flushes", concurrent},
 		{"closing saves everything", drains},
 		{"a fork is a copy", forks},
@@ -681,6 +682,27 @@ func notAdopted(t *testing.T, open func() session.Persistence) {
 	var storage *session.StorageError
 	if err := s.Flush(t.Context()); !errors.As(err, &storage) {
 		t.Errorf("flush onto a log that somebody else has continued gives %v, want a StorageError", err)
+	}
+	same(t, "the log", stored(t, open(), "s"), before)
+	if err := s.Close(t.Context()); err == nil {
+		t.Error("closing a session that cannot be saved gives no error")
+	}
+	env.forgive()
+}
+
+func notShortened(t *testing.T, open func() session.Persistence) {
+	backend := &replaceable{Persistence: open()}
+	env := Run(t, backend)
+	s := env.New(session.PrepareOptions{ID: "s"})
+	appendAll(t, s, append(Turn(1), Turn(2)...)...)
+	ok(t, s.Flush(t.Context()))
+	backend.replace(t, open())
+	ok(t, open().Delete(t.Context(), "s"))
+	write(t, open(), Header("s"), Events(t, 0, Turn(1)...))
+	before := stored(t, open(), "s")
+	appendAll(t, s, Turn(3)...)
+	if err := s.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "ends before event 18") {
+		t.Errorf("flush onto a log that lost events gives %v", err)
 	}
 	same(t, "the log", stored(t, open(), "s"), before)
 	if err := s.Close(t.Context()); err == nil {
