@@ -73,9 +73,6 @@ func toolCall(n, m int, id string) Draft {
 func result(n, m int, id, text string) Draft {
 	return Draft{Type: ToolResult, Data: ToolResultData{Turn: n, Step: m, CallID: id, Content: []llm.Block{llm.Text(text)}}}
 }
-func failedResult(n, m int, id string) Draft {
-	return Draft{Type: ToolResult, Data: ToolResultData{Turn: n, Step: m, CallID: id, IsError: true}}
-}
 func queued(id string) Draft {
 	return Draft{Type: InboxQueued, Data: InboxData{ID: id, Message: llm.UserText(id)}}
 }
