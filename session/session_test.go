@@ -266,6 +266,23 @@ func TestAppendTakesAllOrNothing(t *testing.T) {
 	}
 }
 
+func TestARefusedBatchLeavesCallsAsTheyWere(t *testing.T) {
+	s := sessiontest.Run(t, nil).New(session.PrepareOptions{})
+	openTurn(t, s, 1)
+	batches := readStep(1, 1)
+	mustAppend(t, s, batches[0]...)
+	mustAppend(t, s, batches[1][0])
+	call := batches[1][1]
+	if _, err := s.Append(call, call); err == nil {
+		t.Error("a call started twice")
+	}
+	mustAppend(t, s, call)
+	if _, err := s.Append(append(batches[2], batches[0]...)...); err == nil {
+		t.Error("a step began twice")
+	}
+	mustAppend(t, s, batches[2]...)
+}
+
 func TestWhatWasAppendedIsTheLogsOwn(t *testing.T) {
 	e := sessiontest.Run(t, nil)
 	s := e.New(session.PrepareOptions{})
@@ -849,6 +866,7 @@ func TestWhatARestoreMendsIsDurableAndNotTold(t *testing.T) {
 		session.SetClock(s, func() time.Time { return time.UnixMilli(5000) })
 		openTurn(t, s, 1)
 		noError(t, s.Close(t.Context()))
+		session.SetClock(s, func() time.Time { return time.UnixMilli(9000) })
 		var heard []string
 		_, err := session.Committed.On(e.Scope, func(_ context.Context, n session.EventNotice) error {
 			heard = append(heard, n.Event.Type)

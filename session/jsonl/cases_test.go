@@ -372,6 +372,23 @@ func TestCase_o_ses_07_ResumingGoesOnWithTheSameSession(t *testing.T) {
 	}
 }
 
+func TestReadersOfALiveSessionDoNotSeeAWriteThatIsUnderWay(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir).New(session.PrepareOptions{ID: "s"})
+	turns(t, s, 1, 200) // more than what stays in memory
+	path := filepath.Join(dir, "s", logName)
+	info, err := os.Stat(path)
+	noError(t, err)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	noError(t, err)
+	_, err = f.WriteString(`{"seq":1800,"time":17`)
+	noError(t, errors.Join(err, f.Close()))
+	if n := len(sessiontest.Lines(t, s.Events(t.Context(), 0))); n != 1800 {
+		t.Errorf("a reader sees %d events, want 1800", n)
+	}
+	noError(t, os.Truncate(path, info.Size()))
+}
+
 func TestTrust_F07_FilesAreTheirOwnersAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes mean nothing there")

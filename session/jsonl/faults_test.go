@@ -331,6 +331,35 @@ func TestTrust_L09_AcknowledgedEventsSurviveALossOfPower(t *testing.T) {
 	t.Logf("%d schedules, in %d of them the log needs a repair", schedules, readOnly)
 }
 
+// A process is killed between a write and its sync, so the events are in the file and
+// not on the disk. Once the next process has shown them they must stay.
+func TestTrust_L09_WhatAnOpeningShowsIsDurable(t *testing.T) {
+	events := wanted(t)
+	everyPlace(t, func(k int) bool {
+		for seed := range uint64(20) {
+			d, syncs := newMemDisk(), 0
+			d.before = func(op string, _ int) error {
+				if op == "sync" {
+					if syncs++; syncs >= k {
+						return errKilled
+					}
+				}
+				return nil
+			}
+			if _, err := life(t, d, events); err == nil {
+				return false
+			}
+			d = d.restart()
+			shown := int64(len(openLog(t, d).lines))
+			d = d.powerLoss(rand.New(rand.NewPCG(seed, uint64(k))))
+			if n := intact(t, d, events); n < shown {
+				t.Fatalf("killed at sync %d: %d events were shown, and %d survive", k, shown, n)
+			}
+		}
+		return true
+	})
+}
+
 // sixEvents is a log of six events.
 func sixEvents(t testing.TB) (content []byte, events []session.Event) {
 	events = sessiontest.Events(t, 0, sessiontest.Turn(1)[:6]...)

@@ -44,6 +44,7 @@ func Contract(t *testing.T, newStorage func(t *testing.T) (open func() session.P
 		{"the store resumes where it stopped", resumes},
 		{"a crash is mended once", mends},
 		{"a live session outlasts its backend", adopted},
+		{"events that were written without an acknowledgement are not written again", twiceWritten},
 		{"a live session does not take over another log", notAdopted},
 		{"a live session does not go on with a log that lost events", notShortened},
 		{"concurrent flushes", concurrent},
@@ -620,10 +621,14 @@ func mends(t *testing.T, open func() session.Persistence) {
 type replaceable struct {
 	session.Persistence
 	logs []session.Log
+	wrap func(session.Log) session.Log // around the next log that is created
 }
 
 func (r *replaceable) Create(ctx context.Context, h session.Header, seed iter.Seq2[session.Event, error]) (session.Log, error) {
 	l, err := r.Persistence.Create(ctx, h, seed)
+	if err == nil && r.wrap != nil {
+		l = r.wrap(l)
+	}
 	if err == nil {
 		r.logs = append(r.logs, l)
 	}
@@ -664,6 +669,36 @@ func adopted(t *testing.T, open func() session.Persistence) {
 	ok(t, s.Flush(t.Context()))
 	same(t, "the log", stored(t, open(), "s"), Lines(t, s.Events(t.Context(), 0)))
 	same(t, "the log that was not stored when the backend went", stored(t, open(), "early"), Lines(t, early.Events(t.Context(), 0)))
+}
+
+// doubtful is a log whose backend goes away in the middle of a write: what was
+// written is there, and nobody was told.
+type doubtful struct {
+	session.Log
+	keep int // how many events of the next batch are stored
+}
+
+func (l *doubtful) Append(ctx context.Context, events []session.Event) error {
+	return errors.Join(l.Log.Append(ctx, events[:l.keep]), l.Close(), session.ErrClosed)
+}
+
+func (r *replaceable) doubt(keep int) func(session.Log) session.Log {
+	return func(l session.Log) session.Log { return &doubtful{l, keep} }
+}
+
+func twiceWritten(t *testing.T, open func() session.Persistence) {
+	for _, keep := range []int{0, 4, len(Turn(1))} {
+		id := fmt.Sprint("s", keep)
+		backend := &replaceable{Persistence: open()}
+		backend.wrap = backend.doubt(keep)
+		env := Run(t, backend)
+		s := env.New(session.PrepareOptions{ID: id})
+		backend.wrap = nil
+		appendAll(t, s, Turn(1)...)
+		ok(t, s.Flush(t.Context()))
+		same(t, fmt.Sprintf("the log of which %d events were written before", keep), stored(t, open(), id), Lines(t, s.Events(t.Context(), 0)))
+		env.Close()
+	}
 }
 
 func notAdopted(t *testing.T, open func() session.Persistence) {
