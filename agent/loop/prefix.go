@@ -3,8 +3,10 @@ package loop
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dsh-harness/dsh/agent"
 	"github.com/dsh-harness/dsh/llm"
@@ -17,10 +19,9 @@ import (
 // Later changes of a section are told in a message; new tools join at the end, at the
 // next turn.
 type prefix struct {
-	turn  int               // whose first step has looked for new tools
-	told  map[string]string // the text of each section that was told in a message
-	model llm.Model         // that the selection resolved to
-	ref   string            // the selection
+	turn  int       // whose first step has looked for new tools
+	model llm.Model // that the selection resolved to
+	ref   string    // the selection
 }
 
 // header returns the header of the next request. It logs nothing but the
@@ -39,11 +40,12 @@ func (a *loopAgent) header(ctx context.Context, at agent.Step) (*llm.Header, err
 	}
 	now := a.session.RequestHeader()
 	if now == nil || now.Provider != model.Provider || now.Model != model.ID {
-		a.prefix.turn, a.prefix.told = at.Turn, nil
-		return &llm.Header{
+		a.prefix.turn = at.Turn
+		header := &llm.Header{
 			Provider: model.Provider, Model: model.ID, Params: params,
 			System: assembled.Text(), Tools: a.services.tools.Schemas(a.scope),
-		}, nil
+		}
+		return header, a.tellChanges(header.System, assembled)
 	}
 	if err := a.tellChanges(now.System, assembled); err != nil {
 		return nil, err
@@ -86,29 +88,58 @@ func (a *loopAgent) resolve() (llm.Model, llm.Params, error) {
 	return model, params, nil
 }
 
-// tellChanges appends a message for the sections that are neither part of the
-// system text as they are now, nor told already.
+// sectionForm marks the messages that tell a section which changed; their source is
+// named like the section.
+const sectionForm = "section"
+
+const sectionChanged = "Part of your instructions has changed. From now on this holds:\n\n"
+
+// tellChanges appends a message for each section that is not what the model knows of
+// it: what it was told last, otherwise what the system text says.
 func (a *loopAgent) tellChanges(system string, assembled prompt.Prompt) error {
-	var changed []string
+	known := toldIn(a.session.History())
 	for _, part := range assembled.Parts {
-		if strings.Contains(system, part.Text) || a.prefix.told[part.Name] == part.Text {
+		told, ok := known[part.Name]
+		if ok && told == part.Text || !ok && strings.Contains(system, part.Text) {
 			continue
 		}
-		if a.prefix.told == nil {
-			a.prefix.told = map[string]string{}
+		_, err := a.session.Append(contextDraft(llm.Message{
+			Role: llm.RoleUser, Content: []llm.Block{llm.Text(sectionChanged + part.Text)},
+			Source: llm.Source{Kind: "plugin", Name: part.Name, Form: sectionForm},
+		}))
+		if err != nil {
+			return err
 		}
-		a.prefix.told[part.Name] = part.Text
-		changed = append(changed, part.Text)
 	}
-	if len(changed) == 0 {
-		return nil
+	return nil
+}
+
+// told is what the messages of a conversation told last of each section. It grows with the
+// conversation, and begins anew when that is cut or rewritten.
+type told struct {
+	mu       sync.Mutex
+	read     int // of how many messages
+	sections map[string]string
+}
+
+type toldKey struct{}
+
+// toldIn reads it from the messages that came since it was last asked for.
+func toldIn(h llm.History) map[string]string {
+	t := h.Memo(toldKey{}, func() any { return &told{} }).(*told)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ; t.read < h.Len(); t.read++ {
+		m := h.At(t.read)
+		if m.Source.Form != sectionForm {
+			continue
+		}
+		next := map[string]string{}
+		maps.Copy(next, t.sections) // who has asked before keeps theirs
+		next[m.Source.Name] = strings.TrimPrefix(llm.PlainText(m.Content), sectionChanged)
+		t.sections = next
 	}
-	text := "Part of your instructions has changed. From now on this holds:\n\n" + strings.Join(changed, "\n\n")
-	_, err := a.session.Append(contextDraft(llm.Message{
-		Role: llm.RoleUser, Content: []llm.Block{llm.Text(text)},
-		Source: llm.Source{Kind: "plugin", Name: "system-prompt", Form: "context"},
-	}))
-	return err
+	return t.sections
 }
 
 // withNewTools adds the tools that were not there before. One that was removed stays
