@@ -43,8 +43,8 @@ nightly: check ## full counts, fuzzing, benchmarks
 bench: ## the benchmarks of the hot paths
 	go test -run '^$$' -bench . -benchmem ./...
 
-reference: ## generates docs/reference anew
-	go generate ./...
+reference: ## generates docs/reference and the picture anew
+	go test ./docs/... -update
 
 clean:
 	rm -rf bin

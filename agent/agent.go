@@ -63,9 +63,9 @@ type Agent interface {
 	// ends with the agent. It waits, bounded by ctx, for the running turn.
 	Maintain(ctx context.Context, f func(context.Context) error) error
 
-	// Model returns the model of the next request, and SetModel changes it, with
-	// "" fields unchanged; see [Selection].
+	// Selection returns what was chosen for the next request.
 	Selection() Selection
+	// SetSelection changes the fields that are not empty, from the next request on.
 	SetSelection(Selection)
 }
 

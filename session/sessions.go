@@ -19,10 +19,11 @@ import (
 // sessionPersistence, such as session-jsonl, sessions are kept; that row stands before
 // this one, so that it outlasts it when the tree closes. It has no configuration:
 //
-//   - id: session-jsonl
-//     plugin: session-jsonl
-//   - id: sessions
-//     plugin: sessions
+//	# cordis.yml
+//	- id: session-jsonl
+//	  plugin: session-jsonl
+//	- id: sessions
+//	  plugin: sessions
 var StorePlugin = plugin.Plugin[struct{}]{
 	Name:  "sessions",
 	Doc:   "Makes sessions and knows the live ones; a session is the log of one conversation.",

@@ -8,13 +8,14 @@
 //
 // A row of the configuration may list agents that start with it:
 //
-//   - id: agent-loop
-//     plugin: agent-loop
-//     config:
-//     agents:
-//   - id: reviewer
-//     model: deepseek/deepseek-v4-pro
-//     systemPrompt: You review what others wrote.
+//	# cordis.yml
+//	- id: agent-loop
+//	  plugin: agent-loop
+//	  config:
+//	    agents:
+//	      - id: reviewer
+//	        model: deepseek/deepseek-v4-pro
+//	        systemPrompt: You review what others wrote.
 package loop
 
 import (

@@ -3,19 +3,20 @@
 //
 // A row of the configuration is one provider:
 //
-//   - id: deepseek
-//     plugin: llm-openai
-//     config:
-//     name: deepseek
-//     baseURL: ${env:DEEPSEEK_BASE_URL:-https://api.deepseek.com}
-//   - id: local
-//     plugin: llm-openai
-//     config:
-//     name: local
-//     baseURL: http://127.0.0.1:8080/v1
-//     models:
-//   - id: qwen3
-//     window: 131072
+//	# cordis.yml
+//	- id: deepseek
+//	  plugin: llm-openai
+//	  config:
+//	    name: deepseek
+//	    baseURL: ${env:DEEPSEEK_BASE_URL:-https://api.deepseek.com}
+//	- id: local
+//	  plugin: llm-openai
+//	  config:
+//	    name: local
+//	    baseURL: http://127.0.0.1:8080/v1
+//	    models:
+//	      - id: qwen3
+//	        window: 131072
 //
 // What a server does is taken as it comes, as far as its meaning is beyond doubt: the
 // quirks are listed where they are handled. An answer is complete once a finish_reason or

@@ -1,11 +1,12 @@
 // Package replay is a model whose answers are written down: a cassette stands in for
 // the provider, everything else is real. The demo runs on it, and tests of agents do.
 //
-//   - id: replay
-//     plugin: llm-replay
-//     config:
-//     file: answers.yml        # or the answers themselves, as answers:
-//     pace: 30ms
+//	# cordis.yml
+//	- id: replay
+//	  plugin: llm-replay
+//	  config:
+//	    file: answers.yml # or the answers themselves, as answers:
+//	    pace: 30ms
 //
 // Answers are given in order, one to each request of a session, whatever the
 // request says, unless the answer expects something of it. A session that another

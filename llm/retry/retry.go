@@ -1,15 +1,16 @@
 // Package retry tries failed requests again, and holds back the calls of all agents
 // while a provider has asked to wait.
 //
-//   - id: llm-retry
-//     plugin: llm-retry
-//     config:
-//     maxAttempts: 8
-//     maxTime: 10m
-//     initialDelay: 500ms
-//     maxDelay: 10s
-//     maxAfter: 60s
-//     jitter: 0.1
+//	# cordis.yml
+//	- id: llm-retry
+//	  plugin: llm-retry
+//	  config:
+//	    maxAttempts: 8
+//	    maxTime: 10m
+//	    initialDelay: 500ms
+//	    maxDelay: 10s
+//	    maxAfter: 60s
+//	    jitter: 0.1
 //
 // It tries again what may succeed without anybody changing anything: a rate limit, a
 // failing server, a broken or silent connection, and once an answer with nothing

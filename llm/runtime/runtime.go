@@ -1,9 +1,10 @@
 // Package runtime provides [llm.Service]: it finds the model that a name means, and
 // passes requests through [llm.StreamCall] to the adapter of their provider.
 //
-//   - id: llm
-//     plugin: llm
-//     required: true
+//	# cordis.yml
+//	- id: llm
+//	  plugin: llm
+//	  required: true
 //
 // The service keeps nothing; it is used by many goroutines.
 package runtime

@@ -5,9 +5,10 @@
 // Its listeners run on the goroutines of the agents. The row has no configuration, and
 // compositions mark it required:
 //
-//   - id: session-barrier
-//     plugin: session-barrier
-//     required: true
+//	# cordis.yml
+//	- id: session-barrier
+//	  plugin: session-barrier
+//	  required: true
 package barrier
 
 import (

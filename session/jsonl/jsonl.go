@@ -41,12 +41,13 @@ func (c Config) Validate() error {
 
 // Plugin provides sessionPersistence. Its row stands before that of the store:
 //
-//   - id: session-jsonl
-//     plugin: session-jsonl
-//     config:
-//     dir: /srv/dsh/sessions
-//   - id: sessions
-//     plugin: sessions
+//	# cordis.yml
+//	- id: session-jsonl
+//	  plugin: session-jsonl
+//	  config:
+//	    dir: /srv/dsh/sessions
+//	- id: sessions
+//	  plugin: sessions
 var Plugin = plugin.Plugin[Config]{
 	Name: "session-jsonl",
 	Doc:  "Keeps sessions as files, one folder a session.",

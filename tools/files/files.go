@@ -50,12 +50,13 @@ func (c Config) Validate() error {
 
 // Plugin adds the tools read, write and edit.
 //
-//   - id: files
-//     plugin: tools-files
-//     config:
-//     readLines: 2000
-//     lineLength: 2000
-//     readBytes: 45000
+//	# cordis.yml
+//	- id: files
+//	  plugin: tools-files
+//	  config:
+//	    readLines: 2000
+//	    lineLength: 2000
+//	    readBytes: 45000
 var Plugin = plugin.Plugin[Config]{
 	Name:    "tools-files",
 	Doc:     "The tools read, write and edit. A file is only changed as it was last read.",

@@ -51,13 +51,14 @@ func (c Config) Validate() error {
 
 // Plugin adds the tools glob and grep.
 //
-//   - id: search
-//     plugin: tools-search
-//     config:
-//     files: 100
-//     matches: 250
-//     timeMs: 20000
-//     ripgrep: true
+//	# cordis.yml
+//	- id: search
+//	  plugin: tools-search
+//	  config:
+//	    files: 100
+//	    matches: 250
+//	    timeMs: 20000
+//	    ripgrep: true
 var Plugin = plugin.Plugin[Config]{
 	Name:    "tools-search",
 	Doc:     "The tools glob and grep: files by name and by content, as .gitignore leaves them.",

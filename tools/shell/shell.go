@@ -57,14 +57,15 @@ func (c Config) Validate() error {
 
 // Plugin adds the tool bash.
 //
-//   - id: shell
-//     plugin: tools-shell
-//     config:
-//     timeoutMs: 120000
-//     maxTimeoutMs: 600000
-//     graceMs: 2000
-//     outputBytes: 30000
-//     spillBytes: 67108864
+//	# cordis.yml
+//	- id: shell
+//	  plugin: tools-shell
+//	  config:
+//	    timeoutMs: 120000
+//	    maxTimeoutMs: 600000
+//	    graceMs: 2000
+//	    outputBytes: 30000
+//	    spillBytes: 67108864
 var Plugin = plugin.Plugin[Config]{
 	Name: "tools-shell",
 	Doc:  "The tool bash: commands with bounded time and output, of which nothing is left running.",

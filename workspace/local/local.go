@@ -55,10 +55,11 @@ func (c Config) Validate() error {
 
 // Plugin provides the workspaces of this machine.
 //
-//   - id: workspace
-//     plugin: workspace-local
-//     config:
-//     env: [AWS_PROFILE, DOCKER_HOST]
+//	# cordis.yml
+//	- id: workspace
+//	  plugin: workspace-local
+//	  config:
+//	    env: [AWS_PROFILE, DOCKER_HOST]
 var Plugin = plugin.Plugin[Config]{
 	Name: "workspace-local",
 	Doc:  "Files below the session's roots and commands under a guardian process, on this machine, without a sandbox.",
