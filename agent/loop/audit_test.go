@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/prompt"
 	"github.com/dsh-harness/dsh/session"
+	"github.com/dsh-harness/dsh/session/barrier"
 	"github.com/dsh-harness/dsh/tool"
 	"github.com/google/go-cmp/cmp"
 )
@@ -649,4 +652,100 @@ func TestPrefix_AChangeAndItsReturnAreBothTold(t *testing.T) {
 		ask(t, a, "go")
 		wantTrace(t, told(), "full-access.", "ask.", "full-access.", "ask.")
 	})
+}
+
+// onDisk is how many events of that type the log of the session "s" holds on disk.
+func onDisk(t testing.TB, dir, kind string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "s", "log.jsonl"))
+	check(t, err)
+	return strings.Count(string(text), `"type":"`+kind+`"`)
+}
+
+// TestBarrier_TheCauseIsOnDiskBeforeItsEffect: when a request is sent its prompt and header are, when a body
+// runs its call and the answer are.
+func TestBarrier_TheCauseIsOnDiskBeforeItsEffect(t *testing.T) {
+	dir := t.TempDir()
+	var bodies, requests atomic.Int64
+	body := newTool("body", false, func(context.Context, *tool.Call) (tool.Result, error) {
+		n := int(bodies.Add(1))
+		if calls, answers := onDisk(t, dir, session.ToolCall), onDisk(t, dir, session.AssistantMessage); calls != n || answers != n {
+			t.Errorf("body %d runs with %d calls and %d answers on disk", n, calls, answers)
+		}
+		return tool.Text("done"), nil
+	})
+	w := newWorldOn(t, dir, toolPart(body))
+	checked := func(then answer) answer {
+		return func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
+			n := int(requests.Add(1))
+			steps, results := onDisk(t, dir, session.StepStart), onDisk(t, dir, session.ToolResult)
+			if steps != n || results != n-1 || onDisk(t, dir, session.UserMessage) != 1 || onDisk(t, dir, session.RequestHeader) != 1 {
+				t.Errorf("request %d is sent with %d steps and %d results on disk", n, steps, results)
+			}
+			then(ctx, req, yield)
+		}
+	}
+	w.model.script(checked(calls("body")), checked(calls("body")), checked(says("done")))
+	_, a := w.create(agent.Options{})
+	ask(t, a, "go")
+	if bodies.Load() != 2 || requests.Load() != 3 {
+		t.Errorf("%d bodies and %d requests, want 2 and 3", bodies.Load(), requests.Load())
+	}
+}
+
+// TestBarrier_NothingGoesOutWhenTheLogCannotBeWritten: neither the request nor the body, and the next turn is as any.
+func TestBarrier_NothingGoesOutWhenTheLogCannotBeWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		arm      func(full *atomic.Bool) part
+		requests int
+		want     []string
+	}{
+		"before the request": {func(full *atomic.Bool) part {
+			return admits(func(in *agent.StepInput) agent.Admission {
+				full.Store(true)
+				return agent.Admission{Messages: in.Messages}
+			})
+		}, 0, []string{"turn/end 1 error unknown"}},
+		"before the body": {func(full *atomic.Bool) part {
+			return listens("arms", func(s *plugin.Scope) error {
+				return first(tool.PreExecute.On(s, func(ctx context.Context, p *tool.Pending, next plugin.Next[*tool.Pending, tool.Verdict]) (tool.Verdict, error) {
+					full.Store(true)
+					return next(ctx, p)
+				}, plugin.At(tool.Decide)))
+			})
+		}, 2, []string{"tool/result c1_1_0 Error: the call did not run, as the log of the session cannot be written: disk on session/flush: broken on purpose", "turn/end 1 completed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ran, full atomic.Bool
+				w := newWorld(t, of(barrier.Plugin), c.arm(&full), listens("disk", func(s *plugin.Scope) error {
+					return first(session.Flushing.On(s, func(context.Context, *session.Session) error {
+						if full.Swap(false) {
+							return errBroken
+						}
+						return nil
+					}))
+				}), toolPart(newTool("body", false, func(context.Context, *tool.Call) (tool.Result, error) {
+					ran.Store(true)
+					return tool.Text("done"), nil
+				})))
+				w.model.script(calls("body"), says("done"))
+				_, a := w.create(agent.Options{})
+				ask(t, a, "one")
+				if ran.Load() {
+					t.Error("the body ran")
+				}
+				if n := len(w.model.sent()); n != c.requests {
+					t.Errorf("%d requests were sent, want %d", n, c.requests)
+				}
+				wantTrace(t, only(trace(t, a.Session()), "tool/result", "turn/end"), c.want...)
+				w.model.mu.Lock()
+				w.model.answers = nil
+				w.model.mu.Unlock()
+				ask(t, a, "two")
+				end := only(trace(t, a.Session()), "turn/end")
+				wantTrace(t, end[1:], "turn/end 2 completed")
+			})
+		})
+	}
 }
