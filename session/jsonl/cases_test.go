@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dsh-harness/dsh/llm"
@@ -373,20 +374,19 @@ func TestCase_o_ses_07_ResumingGoesOnWithTheSameSession(t *testing.T) {
 }
 
 func TestReadersOfALiveSessionDoNotSeeAWriteThatIsUnderWay(t *testing.T) {
-	dir := t.TempDir()
-	s := start(t, dir).New(session.PrepareOptions{ID: "s"})
-	turns(t, s, 1, 200) // more than what stays in memory
-	path := filepath.Join(dir, "s", logName)
-	info, err := os.Stat(path)
-	noError(t, err)
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	noError(t, err)
-	_, err = f.WriteString(`{"seq":1800,"time":17`)
-	noError(t, errors.Join(err, f.Close()))
-	if n := len(sessiontest.Lines(t, s.Events(t.Context(), 0))); n != 1800 {
-		t.Errorf("a reader sees %d events, want 1800", n)
-	}
-	noError(t, os.Truncate(path, info.Size()))
+	synctest.Test(t, func(t *testing.T) { // so that nothing is saved meanwhile
+		d := newMemDisk()
+		s := sessiontest.Run(t, newBackend(dir, d, time.Now)).New(session.PrepareOptions{ID: "s"})
+		turns(t, s, 1, 200) // more than what stays in memory
+		written := len(d.content(logPath("s")))
+		_, err := s.Append(sessiontest.Turn(201)...)
+		noError(t, err)
+		extend(d, logPath("s"), `{"seq":1800,"time":17`)
+		if n := len(sessiontest.Lines(t, s.Events(t.Context(), 0))); n != 1809 {
+			t.Errorf("a reader sees %d events, want 1809", n)
+		}
+		truncate(d, logPath("s"), written)
+	})
 }
 
 func TestTrust_F07_FilesAreTheirOwnersAlone(t *testing.T) {
