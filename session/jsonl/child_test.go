@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/session/sessiontest"
 )
@@ -24,7 +26,7 @@ const childMode = "DSH_TEST_JSONL_CHILD"
 func TestMain(m *testing.M) {
 	switch mode := os.Getenv(childMode); mode {
 	case "":
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	case "write":
 		os.Exit(childWrites(os.Args[1], os.Args[2]))
 	case "hold":
@@ -261,7 +263,7 @@ func TestTrust_L08_OfEightProcessesOneWrites(t *testing.T) {
 }
 
 func TestTrust_L04_RandomKillsLoseNothingThatWasAcknowledged(t *testing.T) {
-	kills := 50
+	kills := 20
 	if full() {
 		kills = 200
 	}
