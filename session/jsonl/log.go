@@ -145,16 +145,17 @@ func (l *log) create(ctx context.Context, first iter.Seq2[session.Event, error])
 	if err != nil {
 		return errors.Join(fmt.Errorf("create session %s: %w", l.header.ID, err), f.Close(), d.removeAll(temp))
 	}
-	if err := f.sync(); err != nil {
-		return errors.Join(l.poison("", err), f.Close())
+	// Closed before it gets its name: Windows renames no file that is open.
+	if err := errors.Join(f.sync(), f.Close()); err != nil {
+		return l.poison("", err)
 	}
 	if err := d.rename(temp, l.path); err != nil {
-		return errors.Join(fmt.Errorf("create session %s: %w", l.header.ID, err), f.Close(), d.removeAll(temp))
+		return errors.Join(fmt.Errorf("create session %s: %w", l.header.ID, err), d.removeAll(temp))
 	}
-	l.file = f
-	if l.info, err = f.Stat(); err == nil {
-		err = errors.Join(d.syncDir(l.dir), d.syncDir(l.backend.dir))
+	if l.file, err = d.open(l.path, os.O_RDWR|os.O_APPEND); err == nil {
+		l.info, err = l.file.Stat()
 	}
+	err = errors.Join(err, d.syncDir(l.dir), d.syncDir(l.backend.dir))
 	if err != nil {
 		return l.poison("", err)
 	}
