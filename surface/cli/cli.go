@@ -46,7 +46,7 @@ func Main(plugins []plugin.Definition) int {
 }
 
 // gcPercent is how far the heap grows before it is collected, for programs whose user has not set GOGC.
-const gcPercent = 400
+const gcPercent = 200
 
 // program is what a command works with.
 type program struct {
