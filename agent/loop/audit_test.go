@@ -81,7 +81,8 @@ func TestS07_CancelFromAnObserver(t *testing.T) {
 				if results := only(got, "tool/result"); window.on != session.StepStart && len(results) != 1 {
 					t.Errorf("the call has the results %q, want one", results)
 				}
-				if n := len(w.model.sent()); n != 1 {
+				// Observers are told a moment later: the request may have left by then, or never.
+				if n := len(w.model.sent()); n > 1 || n == 0 && window.on != session.StepStart {
 					t.Errorf("the model was asked %d times", n)
 				}
 				w.model.mu.Lock()

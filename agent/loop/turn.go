@@ -167,9 +167,9 @@ func errorData(err error) *session.ErrorData {
 	data := &session.ErrorData{Code: "plugin", Message: err.Error()}
 	var failed *llm.Error
 	var panicked *plugin.PanicError
-	var poisoned *session.PoisonedError
+	var storage *session.StorageError
 	switch {
-	case errors.As(err, &poisoned):
+	case errors.As(err, &storage):
 		data.Code = "storage"
 	case errors.As(err, &failed):
 		data.Code, data.Status = string(failed.Code), failed.Status
