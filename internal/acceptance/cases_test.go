@@ -122,15 +122,25 @@ func TestCase_o_str_07_OutputLimitInsideAWrite(t *testing.T) {
 func TestCase_o_str_08_AStreamTurnsIntoAnError(t *testing.T) {
 	p := newPlace(t)
 	p.play("o-str-08")
-	o := p.run("hi")
-	if o.Code != 0 {
-		t.Fatalf("exit %d: %s", o.Code, o.Stderr)
-	}
+	p.ok(p.run("hi"), "whole")
 	second := p.requests(2)[1]
 	for _, m := range second.Chat.Messages {
 		if m.Role == "assistant" {
 			t.Errorf("the second request holds the partial text: %s", second.Body)
 		}
+	}
+
+	// When no retry is left the turn is not complete, what the provider said is shown, and the text is marked.
+	c, err := testllm.LoadCase("o-str-08")
+	check(t, err)
+	c.Turns, c.RepeatLast = c.Turns[:1], true
+	p.srv.Play(c)
+	if o := p.run("-c", "--set", "llm-retry.maxAttempts=2", "hi"); o.Code != 1 || !strings.Contains(o.Stderr, "overloaded") {
+		t.Errorf("exit %d: %s", o.Code, o.Stderr)
+	}
+	p.requests(4)
+	if !strings.Contains(p.log(), `"interrupted":true`) {
+		t.Error("the partial text is not marked in the log")
 	}
 }
 
@@ -193,13 +203,10 @@ func TestCase_o_str_11_AStreamGoesSilent(t *testing.T) {
 func TestCase_o_str_11_CancelInTheSilence(t *testing.T) {
 	p := newPlace(t)
 	p.play("o-str-11")
-	begun := time.Now()
-	o, _ := p.interrupted(syscall.SIGINT, "assistant/chunk", "hi")
-	if o.Code != 130 {
-		t.Errorf("exit %d: %s", o.Code, o.Stderr)
-	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	l := p.start("hi")
+	l.event("assistant/chunk")
+	if code, took := l.signal(syscall.SIGINT); code != 130 || took > time.Second {
+		t.Errorf("exit %d after %v: %s", code, took, l.stderr.String())
 	}
 	p.requests(1)
 }
@@ -294,17 +301,19 @@ func TestCase_o_str_16_NoArguments(t *testing.T) {
 
 func TestCase_o_his_01_InterruptDuringATool(t *testing.T) {
 	p := newPlace(t)
+	told := p.pipe("up")
 	p.srv.Script(
-		testllm.Calls(testllm.Call{ID: "call_1", Name: "bash", Arguments: `{"command":"echo begun; sleep 30"}`}),
+		testllm.Calls(testllm.Call{ID: "call_1", Name: "bash", Arguments: `{"command":"echo begun; echo up > up; exec sleep 30"}`}),
 		testllm.Text("resumed"),
 	)
-	o, _ := p.interrupted(syscall.SIGINT, "tool/call", "hi")
-	if o.Code != 130 || o.Took > 5*time.Second {
-		t.Errorf("exit %d after %v: %s", o.Code, o.Took, o.Stderr)
+	l := p.start("hi")
+	told()
+	if code, took := l.signal(syscall.SIGINT); code != 130 || took > 5*time.Second {
+		t.Errorf("exit %d after %v: %s", code, took, l.stderr.String())
 	}
 	p.ok(p.run("-c", "go on"), "resumed")
-	if res := results(p.requests(2)[1]); res["call_1"] == "" {
-		t.Errorf("the call has no result: %q", res)
+	if res := results(p.requests(2)[1])["call_1"]; !strings.Contains(res, "begun") || !strings.Contains(res, "canceled") {
+		t.Errorf("the result is %q", res)
 	}
 }
 

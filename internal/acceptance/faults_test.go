@@ -26,10 +26,10 @@ func (p *place) count(kind string) (n int) {
 
 func TestTrust_A02_RateLimitedFiveTimes(t *testing.T) {
 	p := newPlace(t)
-	const asked = time.Second
+	const asked = 400 * time.Millisecond // Retry-After in seconds is o-str-10
 	for range 5 {
 		refused := testllm.Fail(429, "slow down")
-		refused.Header["Retry-After"] = "1"
+		refused.Header["retry-after-ms"] = "400"
 		p.srv.Script(refused)
 	}
 	p.srv.Script(testllm.Text("whole"))
