@@ -178,10 +178,6 @@ func stubborn(mark, pipe string) string {
 		`nohup sh -c ': %[1]s; while :; do sleep 1; done' >/dev/null 2>&1 & echo up > %[2]s; : %[1]s; while :; do sleep 1; done`, mark, pipe)
 }
 
-func bash(command string) testllm.Call {
-	return testllm.Call{Name: "bash", Arguments: fmt.Sprintf(`{"command":%s}`, strconv.Quote(command))}
-}
-
 // TestTrust_T03: a kill of the harness takes its commands with it, those that left their group too.
 func TestTrust_T03_AKillOfTheHarnessEndsItsCommands(t *testing.T) {
 	for n := range full(2, 20) {

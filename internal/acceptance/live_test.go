@@ -8,15 +8,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dsh-harness/dsh/internal/testllm"
 )
 
 // patience is how long a test waits for what must happen.
@@ -158,4 +162,9 @@ func (p *place) types() (all []string) {
 		all = append(all, e.Type)
 	}
 	return all[1:] // behind the header
+}
+
+// bash is a call that runs a command.
+func bash(command string) testllm.Call {
+	return testllm.Call{Name: "bash", Arguments: fmt.Sprintf(`{"command":%s}`, strconv.Quote(command))}
 }
