@@ -750,3 +750,94 @@ func TestBarrier_NothingGoesOutWhenTheLogCannotBeWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestS14_TheCeilingOutlivesALimit: of what may end a turn only disposal, abort and error come before it.
+func TestS14_TheCeilingOutlivesALimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits agent.Limits
+		more   []part
+	}{
+		"a limit of steps": {agent.Limits{Steps: 2}, nil},
+		"a plugin's budget": {agent.Limits{}, []part{listens("budget", func(s *plugin.Scope) error {
+			return first(agent.TurnContinuation.On(s, func(ctx context.Context, d *agent.StepDone, next plugin.Next[*agent.StepDone, agent.Continuation]) (agent.Continuation, error) {
+				if d.Step.Step == 2 {
+					return agent.Continuation{Reason: session.Budget, Detail: "cost"}, nil
+				}
+				return next(ctx, d)
+			}, plugin.At(agent.Limit)))
+		})}},
+		"a plugin's block": {agent.Limits{}, []part{listens("block", func(s *plugin.Scope) error {
+			return first(agent.PreStep.On(s, func(ctx context.Context, in *agent.StepInput, next plugin.Next[*agent.StepInput, agent.Admission]) (agent.Admission, error) {
+				if in.Step.Step == 2 {
+					return agent.Admission{Reject: true, Reason: "enough"}, nil
+				}
+				return next(ctx, in)
+			}, plugin.At(agent.Guard)))
+		})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, append(c.more, toolPart(echo("echo")))...)
+				_, a := w.create(agent.Options{Limits: c.limits})
+				w.model.script(callsThen(llm.FinishMaxTokens, "echo"), calls("echo"), calls("echo"))
+				ask(t, a, "one")
+				wantTrace(t, only(trace(t, a.Session()), "turn/end"), "turn/end 1 max-tokens")
+			})
+		})
+	}
+}
+
+// TestS08_AToolMayDisposeItsOwnAgent: it is told that it cannot wait for that, and the agent ends.
+func TestS08_AToolMayDisposeItsOwnAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h agent.Handle
+		said := make(chan error, 1)
+		w := newWorld(t, toolPart(newTool("leave", false, func(ctx context.Context, _ *tool.Call) (tool.Result, error) {
+			said <- h.Dispose(ctx)
+			return tool.Text("bye"), nil
+		})))
+		w.model.script(calls("leave"))
+		var a agent.Agent
+		h, a = w.create(agent.Options{})
+		check(t, a.Enqueue(t.Context(), llm.UserText("go")))
+		if err := <-said; !errors.Is(err, plugin.ErrWouldDeadlock) {
+			t.Errorf("dispose from inside says %v", err)
+		}
+		synctest.Wait()
+		if a.Status() != agent.Disposed {
+			t.Errorf("the agent is %s", a.Status())
+		}
+		check(t, h.Dispose(t.Context()))
+		check(t, unpaired(a.Session().History().Messages()))
+	})
+}
+
+// TestModels_WithoutOneTheTurnFailsAndTheNextGoesOn
+func TestModels_WithoutOneTheTurnFailsAndTheNextGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, a := w.create(agent.Options{Model: "nobody/none"})
+		ask(t, a, "one")
+		a.SetSelection(agent.Selection{Model: "fake/one"})
+		ask(t, a, "two")
+		wantTrace(t, only(trace(t, a.Session()), "turn/end"), "turn/end 1 error unknown-provider", "turn/end 2 completed")
+	})
+}
+
+// TestS02_WithoutTheRegistryTheAgentsStop, which the other rows of TestS02 cannot look up any more.
+func TestS02_WithoutTheRegistryTheAgentsStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, a := w.create(agent.Options{})
+		begun := make(chan struct{})
+		w.model.script(hangs("", begun))
+		check(t, a.Enqueue(t.Context(), llm.UserText("one")))
+		<-begun
+		check(t, w.nodes["agents"].Close(t.Context()))
+		check(t, w.tree.Settle(t.Context()))
+		if state, _ := w.nodes["loop"].State(); state != plugin.Pending || a.Status() != agent.Disposed {
+			t.Errorf("the loop is %s, the agent %s", state, a.Status())
+		}
+		wantTrace(t, only(trace(t, a.Session()), "turn/end"), "turn/end 1 disposed")
+	})
+}

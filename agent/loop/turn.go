@@ -152,12 +152,12 @@ func (t *turn) end(err error) session.TurnEndData {
 	switch {
 	case err != nil:
 		end.Reason, end.Error = session.Failed, errorData(err)
+	case t.maxTokens: // whatever later steps did
+		end.Reason = session.MaxTokens
 	case t.budget != "":
 		end.Reason, end.Budget = session.Budget, t.budget
 	case t.halted:
 		end.Reason, end.Error = session.Blocked, &session.ErrorData{Code: "blocked", Message: t.blocked}
-	case t.maxTokens:
-		end.Reason = session.MaxTokens
 	}
 	return end
 }
