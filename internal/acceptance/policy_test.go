@@ -1,0 +1,69 @@
+//go:build unix
+
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dsh-harness/dsh/internal/testllm"
+)
+
+// TestPolicy_TheTable makes the same calls in every mode where nobody can answer and there is no sandbox: what the
+// table allows has happened, what it denies or would ask about has not, the turn goes on, and the exit code tells.
+func TestPolicy_TheTable(t *testing.T) {
+	type world struct{ read, masked, write, control, outside, command bool }
+	for mode, want := range map[string]struct {
+		happens world
+		code    int // at least the control file asks
+	}{
+		"read-only":       {world{read: true}, 3},
+		"plan":            {world{read: true}, 3},
+		"ask":             {world{read: true}, 3},
+		"workspace-write": {world{read: true, write: true}, 3},
+		// Control files ask in each mode, and files elsewhere are the business of commands.
+		"full-access": {world{read: true, write: true, command: true}, 3},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			p := newPlace(t)
+			p.file("a.txt", "plain content\n")
+			key := filepath.Join(p.home, ".ssh", "id_rsa")
+			outside := filepath.Join(filepath.Dir(p.work), "outside.txt")
+			check(t, os.MkdirAll(filepath.Dir(key), 0o700))
+			check(t, os.WriteFile(key, []byte("PRIVATE KEY"), 0o600))
+			write := func(id, path string) testllm.Call {
+				return testllm.Call{ID: id, Name: "write", Arguments: fmt.Sprintf(`{"file_path":%q,"content":"x\n"}`, path)}
+			}
+			p.srv.Script(testllm.Calls(
+				testllm.Call{ID: "read", Name: "read", Arguments: `{"file_path":"a.txt"}`},
+				testllm.Call{ID: "masked", Name: "read", Arguments: fmt.Sprintf(`{"file_path":%q}`, key)},
+				write("write", "b.txt"), write("control", ".git/hooks/pre-commit"), write("outside", outside),
+				testllm.Call{ID: "command", Name: "bash", Arguments: `{"command":"touch ran"}`},
+			), testllm.Text("done"))
+			o := p.dsh("run", "--permission-mode", mode, "hi")
+			if o.Code != want.code || o.Stdout != "done\n" {
+				t.Errorf("exit %d, want %d; stdout %q: %s", o.Code, want.code, o.Stdout, o.Stderr)
+			}
+			res := results(p.requests(2)[1])
+			_, err := os.Stat(outside)
+			happened := world{
+				read: strings.Contains(res["read"], "plain content"), masked: strings.Contains(res["masked"], "PRIVATE"),
+				write: p.has("b.txt"), control: p.has(".git/hooks/pre-commit"), outside: err == nil, command: p.has("ran"),
+			}
+			if happened != want.happens {
+				t.Errorf("what happened is %+v, want %+v", happened, want.happens)
+			}
+			if len(res) != 6 {
+				t.Errorf("%d of 6 calls have a result", len(res))
+			}
+			for id, r := range res {
+				if r == "" {
+					t.Errorf("%s has an empty result", id)
+				}
+			}
+		})
+	}
+}
