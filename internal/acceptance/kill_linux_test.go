@@ -19,14 +19,6 @@ import (
 	"github.com/dsh-harness/dsh/internal/testllm"
 )
 
-// full is the larger count when DSH_TEST_FULL is set.
-func full(quick, all int) int {
-	if os.Getenv("DSH_TEST_FULL") != "" {
-		return all
-	}
-	return quick
-}
-
 // work is a turn with two tools that change files, a command, and text.
 func work() testllm.Case {
 	return testllm.Case{Turns: []testllm.Turn{

@@ -168,3 +168,11 @@ func (p *place) types() (all []string) {
 func bash(command string) testllm.Call {
 	return testllm.Call{Name: "bash", Arguments: fmt.Sprintf(`{"command":%s}`, strconv.Quote(command))}
 }
+
+// full is the larger count when DSH_TEST_FULL is set.
+func full(quick, all int) int {
+	if os.Getenv("DSH_TEST_FULL") != "" {
+		return all
+	}
+	return quick
+}
