@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -135,4 +138,62 @@ func TestTrust_A13_ShutdownInEachState(t *testing.T) {
 // jsonInside is s as it stands inside a JSON string that is inside a JSON string.
 func jsonInside(s string) string {
 	return strings.NewReplacer(`\`, `\\\\`, `"`, `\\\"`, "\n", `\\n`).Replace(s)
+}
+
+// TestTrust_A01 sends SIGINT or SIGTERM somewhere in a turn. A run that was interrupted says so and has closed
+// its turn; the session goes on with a request that a strict provider takes.
+func TestTrust_A01_SignalsAtRandom(t *testing.T) {
+	p := newPlace(t)
+	p.srv.Play(work())
+	begun := time.Now()
+	p.start("go").wait()
+	span := time.Since(begun)
+	rounds := full(16, 200)
+	var struck atomic.Int64
+	t.Run("rounds", func(t *testing.T) {
+		for n := range rounds {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				p := newPlace(t)
+				p.srv.Play(work())
+				signal, want := syscall.SIGINT, 130
+				if n%2 == 1 {
+					signal, want = syscall.SIGTERM, 143
+				}
+				after := time.Duration(rand.Int64N(int64(span)))
+				l := p.start("go")
+				select {
+				case <-l.done:
+				case <-time.After(after): // the fault itself, not a wait for something
+				}
+				_ = l.cmd.Process.Signal(signal) // it may have ended by itself
+				sent := time.Now()
+				code := l.wait()
+				if took := l.ended.Sub(sent); took > 5*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				switch code {
+				case want:
+					struck.Add(1)
+				case 0, -1: // it was done, or had not begun: then the signal itself ends it
+				default:
+					t.Errorf("exit %d: %s", code, l.stderr.String())
+				}
+				if len(p.logs()) > 0 && code != -1 {
+					types := p.types()
+					if last := slices.Index(types, "turn/start"); last >= 0 && !slices.Contains(types[last:], "turn/end") {
+						t.Errorf("exit %d, and the turn is open: %q", code, types)
+					}
+				}
+				var began atomic.Int64
+				p.resumesAfterKill(l, &began)
+				if t.Failed() {
+					t.Logf("signal %v %v after the start", signal, after)
+				}
+			})
+		}
+	})
+	t.Logf("%d signals in a run of about %v: %d interrupted it", rounds, span, struck.Load())
+	if int(struck.Load()) < rounds/5 {
+		t.Errorf("only %d of %d signals struck", struck.Load(), rounds)
+	}
 }
