@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 //go:embed project
@@ -30,8 +31,11 @@ func Copy(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("copy the example project: %w", err)
 	}
+	// One time for all of them, so that what lists the newest first goes by name.
+	now := time.Now()
 	for name, text := range files() {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, now, now)); err != nil {
 			return fmt.Errorf("copy the example project: %w", err)
 		}
 	}

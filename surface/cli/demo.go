@@ -110,8 +110,11 @@ func (p *program) epilogue(show *progress, dir string, r dsh.Result) error {
 		}
 	}
 	name := "dsh"
-	if strings.HasPrefix(os.Args[0], "."+string(filepath.Separator)) {
+	switch {
+	case strings.HasPrefix(os.Args[0], "."+string(filepath.Separator)):
 		name = os.Args[0] // it is not on the path yet
+	case strings.Contains(os.Args[0], string(filepath.Separator)+"go-build"):
+		name = "go run ./cmd/dsh" // it is gone when it has ended
 	}
 	show.line("\n" + show.paint(bold, "Look at it:"))
 	show.line(fmt.Sprintf("  %s sessions show %s   what was said and done, from the log", name, r.SessionID))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,6 +35,7 @@ type output struct {
 	mu     sync.Mutex
 	broken error       // standard output is gone
 	cancel func(error) // ends the turn when it is
+	failed error       // why the last request failed, when no other has gone well since
 }
 
 func (p *program) output(t *task) *output {
@@ -53,6 +55,11 @@ func (o *output) listen(h *dsh.Harness, a *dsh.AgentOptions) error {
 			return err
 		}
 	}
+	if o.progress == nil && o.format == formatText {
+		if err := o.hearRetries(h.Scope()); err != nil {
+			return err
+		}
+	}
 	if watch := a.OnEvent; o.format == formatStream {
 		a.OnEvent = func(e session.Event) {
 			o.event(e)
@@ -62,6 +69,38 @@ func (o *output) listen(h *dsh.Harness, a *dsh.AgentOptions) error {
 		}
 	}
 	return nil
+}
+
+// hearRetries says that a request is sent again, and why, to who sees nothing else of the work.
+func (o *output) hearRetries(s *plugin.Scope) error {
+	_, err := agent.RequestFailed.On(s, func(ctx context.Context, f *agent.RequestFailure, next plugin.Next[*agent.RequestFailure, agent.Recovery]) (agent.Recovery, error) {
+		o.mu.Lock()
+		o.failed = f.Err
+		o.mu.Unlock()
+		return next(ctx, f)
+	}, plugin.At(agent.Recover))
+	if err != nil {
+		return err
+	}
+	_, err = agent.StepResult.On(s, func(ctx context.Context, r *agent.Answer, next plugin.Next[*agent.Answer, *agent.Answer]) (*agent.Answer, error) {
+		o.mu.Lock()
+		o.failed = nil
+		o.mu.Unlock()
+		return next(ctx, r)
+	}, plugin.At(agent.Rework))
+	if err != nil {
+		return err
+	}
+	_, err = agent.Requesting.On(s, func(ctx context.Context, d *agent.RequestDraft, next plugin.Next[*agent.RequestDraft, *llm.Request]) (*llm.Request, error) {
+		o.mu.Lock()
+		failed := o.failed
+		o.mu.Unlock()
+		if d.Attempt > 1 && failed != nil {
+			o.note("%v; trying again", failed)
+		}
+		return next(ctx, d)
+	}, plugin.At(agent.Select))
+	return err
 }
 
 // event writes an event as it stands in the log.
@@ -94,6 +133,11 @@ func (o *output) finish(r dsh.Result, err error, interrupted int, a dsh.AgentOpt
 	}
 	if code == exitOK {
 		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if code == exitLimit && o.failed != nil {
+		reason = fmt.Errorf("%w; the last request had failed: %w", reason, o.failed)
 	}
 	return &exit{code, reason}
 }

@@ -131,8 +131,10 @@ func (p *program) toolsCommand() *cobra.Command {
 }
 
 func firstSentence(s string) string {
-	if first, _, found := strings.Cut(s, ". "); found {
-		return first + "."
+	for i := range s {
+		if strings.HasPrefix(s[i:], ". ") && !strings.HasSuffix(s[:i], "e.g") && !strings.HasSuffix(s[:i], "i.e") {
+			return s[:i+1]
+		}
 	}
 	return s
 }
