@@ -197,6 +197,17 @@ func TestDemoNeedsNothing(t *testing.T) {
 		t.Error("roman.sh was not mended")
 	}
 	// What it says to type works, word for word.
+	typed := func(stdout string) string {
+		before, _, _ := strings.Cut(stdout, " sessions show ")
+		return strings.TrimSpace(before[strings.LastIndex(before, "\n")+1:])
+	}
+	if got := typed(o.stdout); got != binary {
+		t.Errorf("it says to type %q and is %s, which is not on the path", got, binary)
+	}
+	b.env["PATH"] += string(filepath.ListSeparator) + filepath.Dir(binary)
+	if got := typed(b.run("demo", "there").stdout); got != filepath.Base(binary) {
+		t.Errorf("on the path it says to type %q", got)
+	}
 	_, rest, _ := strings.Cut(o.stdout, "sessions show ")
 	id, _, _ := strings.Cut(rest, " ")
 	if o := b.run("sessions", "show", id); o.code != 0 || !strings.Contains(o.stdout, "The tests fail") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -109,13 +110,7 @@ func (p *program) epilogue(show *progress, dir string, r dsh.Result) error {
 			show.line("  " + line)
 		}
 	}
-	name := "dsh"
-	switch {
-	case strings.HasPrefix(os.Args[0], "."+string(filepath.Separator)):
-		name = os.Args[0] // it is not on the path yet
-	case strings.Contains(os.Args[0], string(filepath.Separator)+"go-build"):
-		name = "go run ./cmd/dsh" // it is gone when it has ended
-	}
+	name := self()
 	show.line("\n" + show.paint(bold, "Look at it:"))
 	show.line(fmt.Sprintf("  %s sessions show %s   what was said and done, from the log", name, r.SessionID))
 	show.line(fmt.Sprintf("  %s sessions verify %s", name, r.SessionID))
@@ -125,4 +120,32 @@ func (p *program) epilogue(show *progress, dir string, r dsh.Result) error {
 	show.line(fmt.Sprintf("  %s doctor", name))
 	show.line(fmt.Sprintf("  %s run \"What does this project do, and how is it tested?\"", name))
 	return nil
+}
+
+// self is what to type to run this program again from here.
+func self() string {
+	name := filepath.Base(os.Args[0])
+	path, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	if found, err := exec.LookPath(name); err == nil && same(found, path) {
+		return name
+	}
+	switch {
+	case strings.Contains(path, string(filepath.Separator)+"go-build"):
+		return "go run ./cmd/dsh" // the executable is gone when it has ended
+	case strings.HasPrefix(os.Args[0], "."+string(filepath.Separator)):
+		return os.Args[0]
+	}
+	return path
+}
+
+func same(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
