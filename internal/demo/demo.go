@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,9 +36,10 @@ func Copy(dir string) error {
 	}
 	// One time for all of them, so that what lists the newest first goes by name.
 	now := time.Now()
-	for name, text := range files() {
+	all := files()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.WriteFile(path, []byte(text), 0o644), os.Chtimes(path, now, now)); err != nil {
+		if err := errors.Join(os.WriteFile(path, []byte(all[name]), 0o644), os.Chtimes(path, now, now)); err != nil {
 			return fmt.Errorf("copy the example project: %w", err)
 		}
 	}
@@ -56,7 +60,7 @@ func Changes(dir string) ([]Change, error) {
 		return nil, err
 	}
 	var changes []Change
-	for _, e := range entries { // sorted by name
+	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
@@ -69,6 +73,7 @@ func Changes(dir string) ([]Change, error) {
 	for name, was := range before {
 		changes = append(changes, Change{Name: name, Before: was})
 	}
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
 	return changes, nil
 }
 
