@@ -197,6 +197,40 @@ func TestAServerThatIsDownIsSaidWithTheCause(t *testing.T) {
 	}
 }
 
+func TestRetriesAreSaid(t *testing.T) {
+	b := newBox(t)
+	b.env["DEEPSEEK_BASE_URL"] = "http://127.0.0.1:1/v1"
+	for _, test := range []struct {
+		name  string
+		args  []string
+		lines string // of stderr but the last
+	}{
+		{"text", nil, "connection refused"},
+		{"json", []string{"--output-format", "json"}, ""},
+		{"json, verbose", []string{"--output-format", "json", "-v"}, "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := b.run(append([]string{"run", "--timeout", "1s", "--set", "llm-retry.initialDelay=400ms", "x"}, test.args...)...)
+			lines := strings.SplitAfter(strings.TrimSuffix(o.stderr, "\n"), "\n")
+			last, before := lines[len(lines)-1], strings.Join(lines[:len(lines)-1], "")
+			if o.code != 4 || !strings.Contains(last, "limit: time; the last request had failed: deepseek: ") || !strings.Contains(last, "connection refused") {
+				t.Errorf("exit %d, the last line is %q", o.code, last)
+			}
+			if (before == "") != (test.lines == "") || !strings.Contains(before, test.lines) {
+				t.Errorf("before the last line: %q", before)
+			}
+		})
+	}
+	// A failure that was got over is not what ended the turn.
+	b = newBox(t)
+	b.llm.Script(testllm.Fail(503, "busy"), testllm.Calls(testllm.Call{Name: "glob", Arguments: `{"pattern":"*"}`}))
+	o := b.run("run", "--max-steps", "1", "--set", "llm-retry.initialDelay=10ms", "x")
+	o.want(t, 4, "", "busy", "trying again in", "limit: steps")
+	if strings.Contains(o.stderr, "had failed") {
+		t.Error(o.stderr)
+	}
+}
+
 func TestBareDshSaysWhatToType(t *testing.T) {
 	b := newBox(t)
 	b.run().want(t, 2, "", "dsh demo", "dsh run", "no terminal interface")

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,10 +32,10 @@ type output struct {
 	progress *progress // nil when nobody watches
 	told     bool      // the result was written
 
-	mu     sync.Mutex
-	broken error       // standard output is gone
-	cancel func(error) // ends the turn when it is
-	failed error       // why the last request failed, when no other has gone well since
+	mu      sync.Mutex
+	broken  error       // standard output is gone
+	cancel  func(error) // ends the turn when it is
+	failure string      // why the last request failed, when no other has gone well since
 }
 
 func (p *program) output(t *task) *output {
@@ -55,52 +55,39 @@ func (o *output) listen(h *dsh.Harness, a *dsh.AgentOptions) error {
 			return err
 		}
 	}
-	if o.progress == nil && o.format == formatText {
-		if err := o.hearRetries(h.Scope()); err != nil {
-			return err
-		}
-	}
-	if watch := a.OnEvent; o.format == formatStream {
-		a.OnEvent = func(e session.Event) {
+	watch := a.OnEvent
+	a.OnEvent = func(e session.Event) {
+		if o.format == formatStream {
 			o.event(e)
-			if watch != nil {
-				watch(e)
-			}
+		}
+		o.follow(e)
+		if watch != nil {
+			watch(e)
 		}
 	}
 	return nil
 }
 
-// hearRetries says that a request is sent again, and why, to who sees nothing else of the work.
-func (o *output) hearRetries(s *plugin.Scope) error {
-	_, err := agent.RequestFailed.On(s, func(ctx context.Context, f *agent.RequestFailure, next plugin.Next[*agent.RequestFailure, agent.Recovery]) (agent.Recovery, error) {
-		o.mu.Lock()
-		o.failed = f.Err
-		o.mu.Unlock()
-		return next(ctx, f)
-	}, plugin.At(agent.Recover))
-	if err != nil {
-		return err
-	}
-	_, err = agent.StepResult.On(s, func(ctx context.Context, r *agent.Answer, next plugin.Next[*agent.Answer, *agent.Answer]) (*agent.Answer, error) {
-		o.mu.Lock()
-		o.failed = nil
-		o.mu.Unlock()
-		return next(ctx, r)
-	}, plugin.At(agent.Rework))
-	if err != nil {
-		return err
-	}
-	_, err = agent.Requesting.On(s, func(ctx context.Context, d *agent.RequestDraft, next plugin.Next[*agent.RequestDraft, *llm.Request]) (*llm.Request, error) {
-		o.mu.Lock()
-		failed := o.failed
-		o.mu.Unlock()
-		if d.Attempt > 1 && failed != nil {
-			o.note("%v; trying again", failed)
+// follow keeps why requests fail, and says so to who sees nothing else of the work.
+func (o *output) follow(e session.Event) {
+	failure := ""
+	switch e.Type {
+	case session.Retry:
+		var d session.RetryData
+		if json.Unmarshal(e.Data, &d) != nil {
+			return
 		}
-		return next(ctx, d)
-	}, plugin.At(agent.Select))
-	return err
+		failure = oneLine(d.Failure.Message, 300)
+		if o.progress == nil && o.format == formatText {
+			o.note("%s; trying again in %v", failure, delay(d))
+		}
+	case session.AssistantMessage:
+	default:
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failure = failure
 }
 
 // event writes an event as it stands in the log.
@@ -136,8 +123,8 @@ func (o *output) finish(r dsh.Result, err error, interrupted int, a dsh.AgentOpt
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if code == exitLimit && o.failed != nil {
-		reason = fmt.Errorf("%w; the last request had failed: %w", reason, o.failed)
+	if code == exitLimit && o.failure != "" {
+		reason = fmt.Errorf("%w; the last request had failed: %s", reason, o.failure)
 	}
 	return &exit{code, reason}
 }

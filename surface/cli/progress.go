@@ -143,10 +143,14 @@ func (w *progress) event(e session.Event) {
 	case session.Retry:
 		var d session.RetryData
 		if json.Unmarshal(e.Data, &d) == nil {
-			wait := (time.Duration(d.DelayMS) * time.Millisecond).Round(100 * time.Millisecond)
-			w.line(w.paint(yellow, oneLine(fmt.Sprintf("… again in %v: %s", wait, d.Failure.Message), w.width)))
+			w.line(w.paint(yellow, oneLine(fmt.Sprintf("… again in %v: %s", delay(d), d.Failure.Message), w.width)))
 		}
 	}
+}
+
+// delay is how long is waited before a request is sent again, as people read it.
+func delay(d session.RetryData) time.Duration {
+	return (time.Duration(d.DelayMS) * time.Millisecond).Round(100 * time.Millisecond)
 }
 
 // result writes how a call ended.
