@@ -131,8 +131,8 @@ func TestDenialsAreTold(t *testing.T) {
     - text: ok
 `)
 	for mode, want := range map[string][]dsh.Denial{
-		"ask":         {{CallID: "c1_1_0", Tool: "write", Unanswered: true}},
-		"read-only":   {{CallID: "c1_1_0", Tool: "write"}},
+		"ask":         {{CallID: "c1_1_0", Tool: "write", Unanswered: true, Reason: "mode ask asks about every change to a file; the user can allow it with --permission-mode workspace-write"}},
+		"read-only":   {{CallID: "c1_1_0", Tool: "write", Reason: "mode read-only allows no changes to files"}},
 		"full-access": nil,
 	} {
 		o.Agent.Dir = t.TempDir()

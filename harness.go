@@ -268,7 +268,7 @@ func (h *Harness) listen() error {
 	_, err = tool.PreExecute.On(h.scope, func(ctx context.Context, p *tool.Pending, next plugin.Next[*tool.Pending, tool.Verdict]) (tool.Verdict, error) {
 		v, err := next(ctx, p)
 		if r := h.recordOf(p.Call.Session); r != nil && err == nil && v.Decision >= tool.Ask {
-			r.deny(Denial{CallID: p.Call.ID, Tool: p.Call.Name, Unanswered: v.Decision == tool.Ask})
+			r.deny(Denial{CallID: p.Call.ID, Tool: p.Call.Name, Unanswered: v.Decision == tool.Ask, Reason: v.Reason})
 		}
 		return v, err
 	}, plugin.At(tool.Rewrite))

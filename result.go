@@ -30,6 +30,9 @@ type Denial struct {
 	Tool   string `json:"tool"`
 	// Unanswered calls could have been allowed by a person, and nobody was there to ask.
 	Unanswered bool `json:"-"`
+	// Reason is what the agent was told: why it was not allowed and, where nobody was there to ask,
+	// what would allow it.
+	Reason string `json:"-"`
 }
 
 // MarshalJSON writes the result as programs read it: the duration in milliseconds.

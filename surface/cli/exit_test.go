@@ -10,6 +10,7 @@ import (
 )
 
 var lookAtOutside = testllm.Calls(testllm.Call{Name: "write", Arguments: `{"file_path":"new.txt","content":"x"}`})
+var changeControl = testllm.Calls(testllm.Call{Name: "write", Arguments: `{"file_path":".git/config","content":"x"}`})
 
 func TestExitCodes(t *testing.T) {
 	for _, test := range []struct {
@@ -41,6 +42,12 @@ func TestExitCodes(t *testing.T) {
 			name: "nobody could approve", script: []testllm.Turn{lookAtOutside, testllm.Text("so be it")},
 			args: []string{"--permission-mode", "ask"},
 			code: 3, stdout: "so be it\n", stderr: []string{"nobody could approve write (c1_1_0)", "--permission-mode"}, reason: "completed",
+		},
+		{
+			name: "no mode allows it", script: []testllm.Turn{changeControl, testllm.Text("so be it")},
+			args: []string{"--permission-mode", "full-access"},
+			code: 3, stdout: "so be it\n", reason: "completed",
+			stderr: []string{"nobody could approve write (c1_1_0): ", "is a control file", "no permission mode allows it"},
 		},
 		{
 			name: "denied by the mode, which asks nobody", script: []testllm.Turn{lookAtOutside, testllm.Text("so be it")},

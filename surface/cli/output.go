@@ -147,13 +147,17 @@ func verdict(r dsh.Result, err error) (int, error) {
 		return exitFailed, err
 	}
 	var waiting []string
+	advice := "allow more with --permission-mode"
 	for _, d := range r.Denied {
 		if d.Unanswered {
 			waiting = append(waiting, d.Tool+" ("+d.CallID+")")
+			if d.Reason != "" && !strings.Contains(d.Reason, "--permission-mode") {
+				advice = oneLine(d.Reason, 300) // no mode allows it, and this says what to do
+			}
 		}
 	}
 	if len(waiting) > 0 {
-		return exitUnanswered, fmt.Errorf("nobody could approve %s: allow more with --permission-mode", strings.Join(waiting, ", "))
+		return exitUnanswered, fmt.Errorf("nobody could approve %s: %s", strings.Join(waiting, ", "), advice)
 	}
 	return exitOK, nil
 }
