@@ -161,8 +161,7 @@ func (p *program) sessionsList() *cobra.Command {
 		}
 		return s.print(all, func(w io.Writer) error {
 			if len(all) == 0 {
-				s.note("no session was started here: see dsh sessions list --all")
-				return nil
+				return s.tellNone(ctx, store, filter)
 			}
 			rows := make([][]string, len(all))
 			for i, l := range all {
@@ -174,6 +173,28 @@ func (p *program) sessionsList() *cobra.Command {
 			return table(w, rows)
 		})
 	})
+}
+
+// tellNone says where the sessions are that a list without any does not show.
+func (s *sessions) tellNone(ctx context.Context, store *storage, filter session.Filter) error {
+	command := "dsh sessions list"
+	if filter.Cwd == "" {
+		command += " --all"
+	}
+	filter.Limit, filter.IncludeArchived, filter.IncludeSubagents = 1, true, true
+	for _, err := range store.kept.List(ctx, filter) {
+		if err != nil {
+			return failed(err)
+		}
+		s.note("the sessions here are archived ones or those of subagents: see %s --archived", command)
+		return nil
+	}
+	if filter.Cwd == "" {
+		s.note("there is no session yet: begin one with dsh run")
+	} else {
+		s.note("no session was started here: see dsh sessions list --all")
+	}
+	return nil
 }
 
 // real is the folder with links resolved, as sessions know it.

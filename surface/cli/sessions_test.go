@@ -311,6 +311,8 @@ func TestSessionCommands(t *testing.T) {
 	if got := b.listed(); len(got) != 0 {
 		t.Errorf("an archived session is listed: %v", got)
 	}
+	b.run("sessions", "list").want(t, 0, "", "archived", "dsh sessions list --archived")
+	b.run("sessions", "list", "--all").want(t, 0, "", "archived", "dsh sessions list --all --archived")
 	if got := b.listed("--archived"); len(got) != 1 {
 		t.Errorf("--archived lists %v", got)
 	}
@@ -322,6 +324,8 @@ func TestSessionCommands(t *testing.T) {
 	if got := b.listed("--all", "--archived"); len(got) != 0 {
 		t.Errorf("after delete: %v", got)
 	}
+	b.run("sessions", "list").want(t, 0, "", "no session was started here")
+	b.run("sessions", "list", "--all").want(t, 0, "", "no session yet")
 }
 
 // An agent's own log is readable for whoever has only the session package's rules.
