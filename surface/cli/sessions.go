@@ -371,6 +371,9 @@ func (p *program) sessionsVerify() *cobra.Command {
 			if err != nil {
 				return failed(err)
 			}
+			if report.Problems == nil {
+				report.Problems = []*session.DamageError{} // programs read a list
+			}
 			reports = append(reports, report)
 			if !report.Sound() {
 				damaged++

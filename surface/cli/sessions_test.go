@@ -302,6 +302,9 @@ func TestSessionCommands(t *testing.T) {
 	}
 	b.run("sessions", "export", "s", "-o", file).want(t, 2, "", "exists")
 	b.run("sessions", "repair", "s").want(t, 1, "", "nothing to repair")
+	if o := b.run("sessions", "verify", "--json", "s"); o.code != 0 || !strings.Contains(o.stdout, `"problems": []`) {
+		t.Errorf("verify --json: %+v", o)
+	}
 
 	b.run("sessions", "rename", "s", "Another name").want(t, 0, "")
 	if out := b.run("sessions", "list"); !strings.Contains(out.stdout, "Another name") {
