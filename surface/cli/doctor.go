@@ -29,6 +29,7 @@ const (
 type finding struct {
 	Check  string `json:"check"`
 	OK     bool   `json:"ok"`
+	Note   bool   `json:"note,omitempty"` // nothing is wrong, but there is something to know
 	Detail string `json:"detail"`
 	Advice string `json:"advice,omitempty"` // what to do
 }
@@ -66,8 +67,11 @@ func (p *program) writeFindings(w io.Writer, findings []finding) error {
 	paint := p.painter(p.stdout).paint
 	for _, f := range findings {
 		mark := paint(green, "ok  ")
-		if !f.OK {
+		switch {
+		case !f.OK:
 			mark = paint(red, "BAD ")
+		case f.Note:
+			mark = paint(yellow, "note")
 		}
 		if _, err := fmt.Fprintf(w, "%s %-14s %s\n", mark, f.Check, oneLine(f.Detail, 300)); err != nil {
 			return err
@@ -91,6 +95,9 @@ func (p *program) examine(ctx context.Context, c *composition, offline bool) []f
 		}
 		all = append(all, f)
 		return err == nil
+	}
+	note := func(check, detail, advice string) {
+		all = append(all, finding{Check: check, OK: true, Note: true, Detail: detail, Advice: advice})
 	}
 	dirs, err := p.home()
 	if !add("folders", err, fmt.Sprintf("config %s, state %s", dirs.Config, dirs.State), "") {
@@ -135,7 +142,7 @@ func (p *program) examine(ctx context.Context, c *composition, offline bool) []f
 	}
 	add("plugins", nil, fmt.Sprintf("%d run", running), "")
 	p.examineSessions(ctx, h, add)
-	p.examineSandbox(ctx, h, o.Agent.Dir, add)
+	p.examineSandbox(ctx, h, o.Agent.Dir, add, note)
 	p.examineModel(ctx, h, offline, add)
 	terminal := "standard output is a terminal"
 	if !p.stdout.terminal {
@@ -167,7 +174,7 @@ func (p *program) examineSessions(ctx context.Context, h *dsh.Harness, add adder
 	add("sessions", damaged, fmt.Sprintf("%d are stored", count), "look with dsh sessions verify")
 }
 
-func (p *program) examineSandbox(ctx context.Context, h *dsh.Harness, dir string, add adder) {
+func (p *program) examineSandbox(ctx context.Context, h *dsh.Harness, dir string, add adder, note func(check, detail, advice string)) {
 	provider, ok := workspace.Service.Current(h.Scope())
 	if !ok {
 		add("commands", errors.New(`no row provides "workspace": agents have neither files nor commands`), "", "add the row workspace-local")
@@ -178,13 +185,18 @@ func (p *program) examineSandbox(ctx context.Context, h *dsh.Harness, dir string
 		add("commands", err, "", "")
 		return
 	}
-	confined := map[workspace.SandboxLevel]string{
-		workspace.SandboxNone:    "commands run unconfined, so every one has to be approved, and without a terminal none is but with --permission-mode full-access",
-		workspace.SandboxPartial: "commands are confined in part",
-		workspace.SandboxFull:    "commands are confined",
-	}
 	_, err = w.Exec().Run(ctx, workspace.Command{Args: []string{"sh", "-c", ":"}, Timeout: 10 * time.Second})
-	add("commands", err, confined[w.Sandbox()], "")
+	switch level := w.Sandbox(); {
+	case err != nil:
+		add("commands", err, "", "")
+	case level == workspace.SandboxNone:
+		note("commands", "nothing confines commands here, so agents run them only with --permission-mode full-access",
+			"nobody can be asked to approve single ones yet")
+	case level == workspace.SandboxPartial:
+		add("commands", nil, "commands are confined in part", "")
+	default:
+		add("commands", nil, "commands are confined", "")
+	}
 }
 
 func (p *program) examineModel(ctx context.Context, h *dsh.Harness, offline bool, add adder) {
