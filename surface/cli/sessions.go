@@ -222,7 +222,64 @@ type shown struct {
 	Turns    int            `json:"turns"`
 	Usage    llm.Usage      `json:"usage"`
 	Messages []*llm.Message `json:"messages"`
-	Error    string         `json:"error,omitempty"` // why the rest is missing
+	Gaps     []gap          `json:"gaps,omitempty"`
+	Error    string         `json:"error,omitempty"` // the first of what is wrong with the log
+}
+
+// gap is a place between messages where the log is damaged.
+type gap struct {
+	Before int    `json:"before"` // index of the message that follows it
+	Error  string `json:"error"`  // where it is, and how much is missing
+}
+
+// behind adds what stands behind the place where a log stops making sense. It is shown as it was
+// said: what it replaced or took back cannot be known any more.
+func (v *shown) behind(ctx context.Context, view session.View, first error) error {
+	v.Gaps = append(v.Gaps, gap{len(v.Messages), first.Error()})
+	for e, err := range view.Events(ctx, v.Events) {
+		var damage *session.DamageError
+		switch {
+		case errors.As(err, &damage):
+			if damage.Kind != session.DamageTorn && err.Error() != first.Error() {
+				v.Gaps = append(v.Gaps, gap{len(v.Messages), err.Error()})
+			}
+		case err != nil:
+			return failed(err)
+		default:
+			v.add(e)
+		}
+	}
+	return nil
+}
+
+// add takes an event that stands behind damage. What cannot be read is what v.Error is about.
+func (v *shown) add(e session.Event) {
+	v.Events++
+	switch e.Type {
+	case session.TurnStart:
+		v.Turns++
+	case session.UserMessage, session.SteeringMessage:
+		var d session.InputData
+		if json.Unmarshal(e.Data, &d) == nil {
+			v.Messages = append(v.Messages, &llm.Message{ID: d.ID, Role: llm.RoleUser, Source: d.Source, Content: d.Content})
+		}
+	case session.AssistantMessage:
+		var d session.AssistantData
+		if json.Unmarshal(e.Data, &d) != nil {
+			return
+		}
+		if d.Usage != nil {
+			v.Usage = v.Usage.Add(*d.Usage)
+		}
+		v.Messages = append(v.Messages, &llm.Message{
+			ID: d.Message.ID, Role: llm.RoleAssistant, Content: d.Message.Content, Provider: d.Provider, Model: d.Model,
+		})
+	case session.ToolResult:
+		var d session.ToolResultData
+		if json.Unmarshal(e.Data, &d) == nil {
+			v.Messages = append(v.Messages, &llm.Message{Role: llm.RoleTool, CallID: d.CallID, IsError: d.IsError, Content: d.Content})
+		}
+	}
 }
 
 func (p *program) sessionsShow() *cobra.Command {
@@ -245,6 +302,11 @@ func (p *program) sessionsShow() *cobra.Command {
 		}
 		if broken != nil {
 			out.Error = broken.Error()
+			if errors.As(broken, new(*session.DamageError)) || errors.As(broken, new(*session.UnknownTypeError)) {
+				if err := out.behind(ctx, view, broken); err != nil {
+					return err
+				}
+			}
 		}
 		err = s.print(out, func(w io.Writer) error { return s.transcript(w, out, *full) })
 		if broken != nil {
@@ -301,7 +363,15 @@ func (s *sessions) transcript(w io.Writer, v shown, full bool) error {
 	if v.Parent != "" {
 		line("forked from %s", v.Parent)
 	}
-	for _, m := range v.Messages {
+	gaps := v.Gaps
+	for i := range len(v.Messages) + 1 {
+		for ; len(gaps) > 0 && gaps[0].Before == i; gaps = gaps[1:] {
+			line("\n%s", paint(red, "✗ "+oneLine(gaps[0].Error, 300)))
+		}
+		if i == len(v.Messages) {
+			break
+		}
+		m := v.Messages[i]
 		switch m.Role {
 		case llm.RoleUser:
 			who := "user"

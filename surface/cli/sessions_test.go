@@ -231,6 +231,23 @@ func TestADamagedSessionSaysWhatToDo(t *testing.T) {
 	if o := b.run("sessions", "show", "s"); o.code != 1 || !strings.Contains(o.stdout, "one") || !strings.Contains(o.stderr, "damaged") {
 		t.Errorf("show: %+v", o)
 	}
+	rest := b.run("sessions", "show", "s").stdout
+	for _, part := range []string{" 2 turns,", "user\none\n", fmt.Sprintf("log.jsonl:%d: the log is damaged (gap", line), "user\ntwo\n"} {
+		var found bool
+		if _, rest, found = strings.Cut(rest, part); !found {
+			t.Fatalf("show lacks %q, or has it elsewhere", part)
+		}
+	}
+	if strings.Contains(rest, "the log is damaged") {
+		t.Error("the gap is shown twice")
+	}
+	var object struct {
+		Messages []struct{ Role string }
+		Gaps     []struct{ Before int }
+	}
+	if o := b.run("sessions", "show", "--json", "s"); json.Unmarshal([]byte(o.stdout), &object) != nil || len(object.Messages) != 4 || len(object.Gaps) != 1 || object.Gaps[0].Before != 1 {
+		t.Errorf("show --json: %+v", o)
+	}
 	if got := b.listed(); len(got) != 1 {
 		t.Errorf("listed: %v", got)
 	}
