@@ -59,7 +59,7 @@ func (r *record) follow(ctx context.Context, s *session.Session) {
 			break
 		}
 		r.add(e)
-		if r.onEvent == nil && e.Seq+1 == s.Durable() {
+		if e.Seq+1 == s.Durable() {
 			r.pause(ctx)
 		}
 	}
@@ -67,9 +67,12 @@ func (r *record) follow(ctx context.Context, s *session.Session) {
 }
 
 // pause lets events gather while nobody waits for them: waking up for each would cost a
-// step more than the counting does.
+// step more than the counting does. Who watches them sees no difference.
 func (r *record) pause(ctx context.Context) {
-	const longest = 50 * time.Millisecond
+	longest := 50 * time.Millisecond
+	if r.onEvent != nil {
+		longest = 10 * time.Millisecond
+	}
 	r.mu.Lock()
 	awaited := r.waiter != nil
 	r.mu.Unlock()
