@@ -55,10 +55,20 @@ func (a *Agent) Ask(ctx context.Context, prompt string) (Result, error) {
 	}
 	result, ended := a.sum(bounded)
 	result.Duration = time.Since(began)
-	if err == nil && ended == nil && result.Reason == "" {
-		err = fmt.Errorf("the prompt was withdrawn before its turn began: %w", context.Cause(ctx))
+	if ended == nil && result.Reason == "" && (err == nil || ctx.Err() != nil) {
+		result.Reason = withdrawn(context.Cause(ctx))
+		err = errors.Join(errors.New("the prompt was withdrawn before its turn began"), context.Cause(ctx))
 	}
 	return result, errors.Join(err, ended)
+}
+
+// withdrawn is the reason of a prompt that was cancelled before its turn began.
+func withdrawn(cause error) session.Reason {
+	var c agent.Cause
+	if errors.As(cause, &c) && c == agent.CauseDisposed {
+		return session.Disposed
+	}
+	return session.Aborted
 }
 
 // sum returns what the log tells of what has happened. What could not be saved is not told.

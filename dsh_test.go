@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -298,5 +299,42 @@ func TestShippedProfilesAreRight(t *testing.T) {
 	}
 	if _, err := (dsh.Options{Profile: "headles"}).Configuration(); err == nil || !strings.Contains(err.Error(), `did you mean "headless"`) {
 		t.Error(err)
+	}
+}
+
+// TestAPromptThatIsWithdrawnHasAReason: whatever ends a prompt before its turn began, the result says so.
+func TestAPromptThatIsWithdrawnHasAReason(t *testing.T) {
+	for cause, want := range map[agent.Cause]session.Reason{
+		agent.CauseUser:     session.Aborted,
+		agent.CauseDisposed: session.Disposed,
+	} {
+		o := scriptedIn(t, "    - {text: ok}\n")
+		a, err := dsh.Open(within(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The agent takes the prompt up when its context has ended already.
+		err = a.Maintain(within(t), func(context.Context) error {
+			ctx, cancel := context.WithCancelCause(within(t))
+			done := make(chan error, 1)
+			var r dsh.Result
+			go func() {
+				var err error
+				r, err = a.Ask(ctx, "go")
+				done <- err
+			}()
+			for len(a.Pending()) == 0 {
+				runtime.Gosched()
+			}
+			cancel(cause)
+			err := <-done
+			if err == nil || r.Reason != want {
+				t.Errorf("%s: the result is %q, %v", cause, r.Reason, err)
+			}
+			return nil
+		})
+		if err := errors.Join(err, a.Close(within(t))); err != nil {
+			t.Error(err)
+		}
 	}
 }

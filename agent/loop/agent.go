@@ -28,18 +28,18 @@ type loopAgent struct {
 	options   agent.Options
 	loop      *loop
 
-	mu          sync.Mutex
-	status      agent.Status
-	inbox       inbox
-	parked      bool          // input waits for the next wake-up
-	driving     bool          // a driver goroutine is alive
-	rested      chan struct{} // closed while no driver is alive
-	maintaining bool
-	turn        *turn // the one that runs, or nil
-	turns       int   // the last turn's number
-	unfinished  bool  // the log's last turn is open and goes on
-	ended       bool  // it was told that the agent is disposed
-	selection   agent.Selection
+	mu         sync.Mutex
+	status     agent.Status
+	inbox      inbox
+	parked     bool          // input waits for the next wake-up
+	driving    bool          // a driver goroutine is alive
+	rested     chan struct{} // closed while no driver is alive
+	maintained chan struct{} // closed when the work between turns is over; nil while there is none
+	turn       *turn         // the one that runs, or nil
+	turns      int           // the last turn's number
+	unfinished bool          // the log's last turn is open and goes on
+	ended      bool          // it was told that the agent is disposed
+	selection  agent.Selection
 
 	prefix prefix // used by the driver only
 }
@@ -131,7 +131,7 @@ func (a *loopAgent) accept(p session.Pending) error {
 
 // wakeLocked starts the driver when there is work and none is alive.
 func (a *loopAgent) wakeLocked() {
-	if !a.hasWorkLocked() || a.maintaining {
+	if !a.hasWorkLocked() || a.maintained != nil {
 		return
 	}
 	a.status = agent.Running
@@ -196,13 +196,18 @@ func (a *loopAgent) WhenIdle(ctx context.Context) error {
 	}
 	for {
 		a.mu.Lock()
-		rested, again := a.rested, a.driving
+		wait := a.rested
+		if !a.driving {
+			if wait = a.maintained; !a.hasWorkLocked() {
+				wait = nil
+			}
+		}
 		a.mu.Unlock()
-		if !again {
+		if wait == nil {
 			return nil
 		}
 		select {
-		case <-rested:
+		case <-wait:
 		case <-ctx.Done():
 			return fmt.Errorf("wait for agent %s: %w", a.id, context.Cause(ctx))
 		}
@@ -221,14 +226,14 @@ func (a *loopAgent) Maintain(ctx context.Context, f func(context.Context) error)
 		case a.status == agent.Disposed:
 			a.mu.Unlock()
 			return fmt.Errorf("maintain agent %s: %w", a.id, agent.ErrDisposed)
-		case a.maintaining:
+		case a.maintained != nil:
 			a.mu.Unlock()
 			return fmt.Errorf("maintain agent %s: %w", a.id, errMaintained)
 		case a.driving:
 			a.mu.Unlock()
 			continue
 		}
-		a.maintaining = true
+		a.maintained = make(chan struct{})
 		a.mu.Unlock()
 		return a.maintain(ctx, f)
 	}
@@ -238,10 +243,11 @@ func (a *loopAgent) maintain(ctx context.Context, f func(context.Context) error)
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.maintaining = false
+		close(a.maintained)
+		a.maintained = nil
 		a.wakeLocked()
 	}()
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(withDriver(ctx, a))
 	defer cancel(nil)
 	defer context.AfterFunc(a.scope.Context(), func() { cancel(agent.CauseDisposed) })()
 	return f(ctx)
@@ -284,7 +290,7 @@ func (a *loopAgent) takeTurnLocked(ctx context.Context) *turn {
 	if ctx.Err() != nil {
 		a.status = agent.Disposed
 	}
-	if !a.hasWorkLocked() || a.maintaining {
+	if !a.hasWorkLocked() || a.maintained != nil {
 		if a.status == agent.Running {
 			a.status = agent.Idle
 		}

@@ -408,3 +408,27 @@ func TestContinueTurn_GoesOnWhereACrashCutIt(t *testing.T) {
 			"step/start 2", "step/start 3", "assistant/message ok", "turn/end 1 completed")
 	})
 }
+
+// TestMaintain_APromptThatArrivesMeanwhileIsWaitedFor: who waits for idle does not miss a
+// prompt that other work holds back.
+func TestMaintain_APromptThatArrivesMeanwhileIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, a := w.create(agent.Options{})
+		idle := make(chan error, 1)
+		check(t, a.Maintain(t.Context(), func(ctx context.Context) error {
+			check(t, a.Enqueue(ctx, llm.UserText("one")))
+			go func() { idle <- a.WhenIdle(context.Background()) }()
+			synctest.Wait()
+			if len(idle) != 0 {
+				t.Error("the agent is called idle while a prompt waits")
+			}
+			if err := a.WhenIdle(ctx); !errors.Is(err, plugin.ErrWouldDeadlock) {
+				t.Errorf("waiting from inside says %v", err)
+			}
+			return nil
+		}))
+		check(t, <-idle)
+		wantTrace(t, only(trace(t, a.Session()), "turn"), "turn/start 1", "turn/end 1 completed")
+	})
+}

@@ -7,18 +7,19 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dsh-harness/dsh/internal/need"
 	"github.com/dsh-harness/dsh/internal/testllm"
 )
 
 func TestBadInput_AFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root to mount a small file system; CI runs as root")
+		need.Missing(t, "this test mounts a small file system: run it as root")
 	}
 	p := newPlace(t)
 	small := filepath.Join(p.home, "dsh")
 	check(t, os.Mkdir(small, 0o700))
 	if err := syscall.Mount("tmpfs", small, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("this machine mounts nothing: %v", err)
+		need.Missing(t, "this machine mounts nothing: %v", err)
 	}
 	t.Cleanup(func() { check(t, syscall.Unmount(small, 0)) })
 	check(t, os.MkdirAll(filepath.Join(small, "state"), 0o700))

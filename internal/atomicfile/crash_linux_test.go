@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dsh-harness/dsh/internal/atomicfile"
+	"github.com/dsh-harness/dsh/internal/need"
 )
 
 const crashTarget = "ATOMICFILE_CRASH_TARGET"
@@ -22,13 +23,7 @@ var (
 // TestTrust_L15 kills a writer at each system call that a write makes and looks at what
 // is left: the old content or the new one, and the new one only once it was synced.
 func TestTrust_L15_crash_at_each_step(t *testing.T) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("strace is not installed: install the package strace")
-		}
-		t.Skip("strace is not installed")
-	}
+	strace := need.Program(t, "strace", "strace")
 	count := 0
 	for _, c := range []struct {
 		call string
@@ -57,7 +52,7 @@ func TestTrust_L15_crash_at_each_step(t *testing.T) {
 			continue
 		}
 		if bytes.Contains(out, []byte("ptrace")) {
-			t.Skipf("this machine does not allow tracing: %s", out)
+			need.Missing(t, "this machine does not allow tracing: %s", out)
 		}
 		got, err := os.ReadFile(path)
 		if err != nil {

@@ -11,19 +11,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dsh-harness/dsh/internal/need"
 )
 
 // strace runs a writing child under strace, which does inject at the k-th call
 // of a system call, and returns the child's output and whether it was done.
 func strace(t *testing.T, dir, call, inject string, k, turns int) (output string, injected bool) {
 	t.Helper()
-	program, err := exec.LookPath("strace")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("strace is missing: install the package strace")
-		}
-		t.Skip("strace is not installed: install the package strace")
-	}
+	program := need.Program(t, "strace", "strace")
 	trace := filepath.Join(t.TempDir(), "trace")
 	write := child(t, "write", dir, strconv.Itoa(turns))
 	args := []string{"-f", "-o", trace, "-e", "trace=" + call, "-e", fmt.Sprintf("inject=%s:%s:when=%d", call, inject, k)}
@@ -85,10 +81,7 @@ func TestTrust_L01_L02_L03_WithARealKernel(t *testing.T) {
 
 func TestTrust_L01_AFileSizeLimitCutsNoAcknowledgedEvent(t *testing.T) {
 	// The limit is the whole process's, so a child has it; a shell sets it.
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("there is no sh")
-	}
+	sh := need.Program(t, "sh", "dash")
 	for _, blocks := range []int{1, 2, 3} { // of 512 bytes, or 1,024, as the shell has it
 		dir := t.TempDir()
 		write := child(t, "write", dir, "4")

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dsh-harness/dsh/internal/need"
 )
 
 // ignoredByUs walks like git does: what is in an ignored folder is ignored.
@@ -62,9 +64,7 @@ func TestIgnoreRules(t *testing.T) {
 
 // Law: we agree with git about every path.
 func TestIgnoreRulesAreGits(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("install git: ", err)
-	}
+	need.Program(t, "git", "git")
 	dir := t.TempDir()
 	git := func(stdin string, args ...string) string {
 		cmd := exec.Command("git", args...)

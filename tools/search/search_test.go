@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/dsh-harness/dsh/internal/need"
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/tool"
@@ -85,8 +86,8 @@ func mount(t testing.TB, change func(*search.Config)) map[string]tool.Definition
 func both(t *testing.T, test func(*testing.T, *eyes)) {
 	for _, ripgrep := range []bool{true, false} {
 		t.Run(fmt.Sprintf("ripgrep=%v", ripgrep), func(t *testing.T) {
-			if _, err := exec.LookPath("rg"); ripgrep && err != nil {
-				t.Skip("install ripgrep: ", err)
+			if ripgrep {
+				need.Program(t, "rg", "ripgrep")
 			}
 			test(t, newEyes(t, func(c *search.Config) { c.Ripgrep = ripgrep }))
 		})
@@ -425,9 +426,7 @@ func TestCase_o_edt_12_HugeFiles(t *testing.T) {
 
 // Law: rg and our own walk find the same.
 func TestBothWaysAgree(t *testing.T) {
-	if _, err := exec.LookPath("rg"); err != nil {
-		t.Skip("install ripgrep: ", err)
-	}
+	need.Program(t, "rg", "ripgrep")
 	base := newEyes(t, func(*search.Config) {})
 	ours := mount(t, func(c *search.Config) { c.Ripgrep = false })
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "a.go", "b.log", ".hidden", ".env"})
