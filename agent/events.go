@@ -55,6 +55,16 @@ type (
 	}
 )
 
+// Receiving passes a message on its way into an inbox, before anything of it is logged:
+// agent/input. The innermost answer is the message of the last argument. An error refuses it.
+var Receiving = plugin.NewWaterfall[*Incoming, llm.Message]("agent/input")
+
+// Incoming is a message that somebody gives to an agent.
+type Incoming struct {
+	Agent   Agent
+	Message llm.Message
+}
+
 // Step is where a waterfall of the loop stands.
 type Step struct {
 	Agent Agent

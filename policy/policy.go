@@ -5,11 +5,11 @@
 package policy
 
 import (
-	"context"
 	"fmt"
+	"io"
 
 	"github.com/dsh-harness/dsh/plugin"
-	"github.com/dsh-harness/dsh/tool"
+	"github.com/dsh-harness/dsh/session"
 )
 
 // Mode says what happens to a call that no rule decides.
@@ -36,27 +36,36 @@ func ParseMode(name string) (Mode, error) {
 	return "", fmt.Errorf("unknown permission mode %q, expected one of %v", name, Modes())
 }
 
-// Request is a question to a person about one call.
-type Request struct {
-	Call     *tool.Call
-	Accesses []tool.Access
-	Reason   string // why somebody has to allow it
-	By       string // the rule or mode that asks
+// ModeSwitched is the event type that records a change of a session's mode; its data is [ModeData].
+const ModeSwitched = "policy/mode"
+
+// ModeData is the data of [ModeSwitched].
+type ModeData struct {
+	Mode Mode   `json:"mode"`
+	By   string `json:"by"` // who switched: a surface, a command
 }
 
-// Answer is what a person said.
-type Answer struct {
-	Allow  bool
-	Reason string // reaches the model when it is denied
-	By     string // the surface that answered
+// ModeService is the key of the service that knows the mode of each session.
+var ModeService = plugin.NewKey[Switch]("permission-mode")
+
+// Switch is the mode of sessions. It may be used by many goroutines at once.
+type Switch interface {
+	// Mode returns the mode of a session: what it was switched to last, else what is configured.
+	Mode(s *session.Session) Mode
+	// SwitchMode changes the mode from the next call on, and logs it. Calls that were decided on keep
+	// their decision.
+	SwitchMode(s *session.Session, m Mode, by string) error
 }
 
-// Approvals is the key of the service that asks. Without it, or when it returns
-// [ErrNobody], a call that has to be asked about is denied.
-var Approvals = plugin.NewKey[Approver]("approvals")
+// Redaction is the key of the service that keeps secrets from the model.
+var Redaction = plugin.NewKey[Redactor]("redaction")
 
-// Approver asks a person.
-type Approver interface {
-	// Ask returns the first answer. Cancelling ctx withdraws the question.
-	Ask(ctx context.Context, s *plugin.Scope, r Request) (Answer, error)
+// Redactor puts marks in place of secrets. It may be used by many goroutines at once.
+type Redactor interface {
+	// Redact returns text with the mark ‹secret:NAME› in place of each secret. It is a
+	// pure function: redacting twice changes nothing.
+	Redact(text string) string
+	// Writer redacts what is written through it on the way to w; a secret that is cut between
+	// two writes is found too. Close writes what was held back; it does not close w.
+	Writer(w io.Writer) io.WriteCloser
 }

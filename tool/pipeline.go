@@ -75,6 +75,20 @@ type Pending struct {
 
 	rewrittenBy string
 	decidedOn   [32]byte
+	permit      *Opinion
+	opinions    []Opinion
+	amended     json.RawMessage
+	amendedBy   string
+	approved    [32]byte
+}
+
+// Opinion is what one listener thinks of a call.
+type Opinion struct {
+	Decision Decision
+	By       string // the plugin, rule or mode
+	Reason   string
+	// Part is what of the call it is about, such as one command of a line; "" is all of it.
+	Part string
 }
 
 // Rewrite replaces the arguments of the call by others, which are checked like
@@ -100,12 +114,69 @@ func (p *Pending) RewrittenBy() string { return p.rewrittenBy }
 // Raise makes the decision at least d; the reason of the strictest is kept, the
 // first of equals.
 func (p *Pending) Raise(d Decision, by, reason string) {
+	p.Note(Opinion{Decision: d, By: by, Reason: reason})
 	if p.Verdict.By == "" {
 		p.decidedOn = Digest(p.Call)
 	} else if d <= p.Verdict.Decision {
 		return
 	}
 	p.Verdict = Verdict{Decision: max(d, p.Verdict.Decision), Reason: reason, By: by}
+}
+
+// Permit notes that a rule which a person made allows the call. The first counts. It lifts
+// nothing by itself: the mode asks no question that it would ask without a reason in the
+// call itself, and everything stricter stays.
+func (p *Pending) Permit(by, reason string) {
+	o := Opinion{Decision: Allow, By: by, Reason: reason}
+	p.Note(o)
+	if p.permit == nil {
+		p.permit = &o
+	}
+}
+
+// Permitted returns who permitted the call and why, if anybody did.
+func (p *Pending) Permitted() (o Opinion, ok bool) {
+	if p.permit == nil {
+		return Opinion{}, false
+	}
+	return *p.permit, true
+}
+
+// Note adds to what is told about the decision, and changes nothing.
+func (p *Pending) Note(o Opinion) { p.opinions = append(p.opinions, o) }
+
+// Opinions returns what was thought of the call, in order, for whoever explains a decision.
+func (p *Pending) Opinions() []Opinion { return p.opinions }
+
+// Amend has the call decided about anew with other arguments, which by, a person,
+// allowed: [Answer] need not ask about them again, but all else holds as for any
+// call. The error names every violation. The registry begins again once the waterfall is over.
+func (p *Pending) Amend(by string, arguments json.RawMessage) error {
+	checked, err := p.Definition.Check(string(arguments))
+	if err != nil {
+		return fmt.Errorf("%s edits the arguments of %s: %w", by, p.Call.Name, err)
+	}
+	p.amended, p.amendedBy = checked, by
+	return nil
+}
+
+// Again returns the call with the arguments of [Pending.Amend], to be decided about; ok is false when
+// nobody amended it. Only the registry calls it.
+func (p *Pending) Again() (again *Pending, ok bool) {
+	if p.amended == nil {
+		return nil, false
+	}
+	p.Call.Arguments = p.amended
+	return &Pending{Call: p.Call, Definition: p.Definition, rewrittenBy: p.amendedBy, approved: Digest(p.Call)}, true
+}
+
+// ApprovedAlready reports whether a person allowed the call with exactly these arguments,
+// by amending it, and who did.
+func (p *Pending) ApprovedAlready() (by string, ok bool) {
+	if p.approved == [32]byte{} || p.approved != Digest(p.Call) {
+		return "", false
+	}
+	return p.rewrittenBy, true
 }
 
 // Settle answers [Ask]: by allowed the call or did not, and said why. Any other

@@ -92,6 +92,9 @@ type Result struct {
 	Conclude bool
 	// Decision is what the policy said about the call; the zero value is Allow.
 	Decision Decision
+	// Refused is what the sandbox kept the call from doing, so that a person may be asked
+	// whether it may run again and do that.
+	Refused []workspace.Refusal
 }
 
 // Text returns a successful result with one text block.

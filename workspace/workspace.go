@@ -26,6 +26,8 @@ type Provider interface {
 type Options struct {
 	Dir  string   // the session's folder, absolute; links are resolved
 	Dirs []string // further roots (--add-dir), absolute
+	// Session is the id of the session that works here, "" when there is none.
+	Session string
 	// Env holds further environment for commands, NAME=value, allow-listed by
 	// who configures it.
 	Env []string
@@ -43,8 +45,11 @@ type Workspace interface {
 	Temp() string
 	FS() FS
 	Exec() Exec
-	// Sandbox says how strongly commands are confined.
-	Sandbox() SandboxLevel
+	// Sandbox says how strongly commands are confined, and in one line why not more.
+	Sandbox() (level SandboxLevel, why string)
+	// Widen lets [FS] write at path, which may be a folder or a file, until undo is
+	// called. The policy calls it for a call that it let write there.
+	Widen(path string) (undo func(), err error)
 }
 
 // SandboxLevel says how strongly commands are confined.
@@ -86,8 +91,21 @@ type FS interface {
 	// the new content. The mode and the link of an existing file are kept
 	// (a link is followed inside the roots), missing folders are made.
 	WriteFile(name string, data []byte, o WriteOptions) error
-	// Remove removes a file or an empty folder.
+	// Remove removes a file or an empty folder for good.
 	Remove(name string) error
+	// Delete removes a file, or a folder with all that is in it, and keeps it
+	// restorable where it can. It follows no link, and fails with [ErrKept], having removed
+	// nothing, for the root of the file system, the home folder, a root of the workspace, what holds one of
+	// them, and what something is mounted in.
+	Delete(name string) (Deleted, error)
+}
+
+// Deleted tells what [FS.Delete] did.
+type Deleted struct {
+	Files int   // files and links
+	Bytes int64 // in them
+	// Trash names what was kept, for whoever restores it; "" when nothing was, because it was too large.
+	Trash string
 }
 
 // WriteOptions refine [FS.WriteFile].
@@ -139,4 +157,10 @@ type Result struct {
 	// had ended, and were ended with it.
 	Leftover int
 	Duration time.Duration
+
+	Sandbox SandboxLevel // how it was confined
+	Refused []Refusal    // what the sandbox is known to have refused
+	// Limit names the limit that ended the command or something in it, such as
+	// "memory: 8 GiB"; "" when none is known to have.
+	Limit string
 }

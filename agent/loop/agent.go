@@ -96,6 +96,13 @@ func (a *loopAgent) deliver(ctx context.Context, p session.Pending) error {
 	if len(p.Message.Content) == 0 {
 		return fmt.Errorf("deliver a message to agent %s: it has no content", a.id)
 	}
+	received, err := agent.Receiving.Run(ctx, a.scope, &agent.Incoming{Agent: a, Message: p.Message}, func(_ context.Context, in *agent.Incoming) (llm.Message, error) {
+		return in.Message, nil
+	})
+	if err != nil {
+		return fmt.Errorf("deliver a message to agent %s: %w", a.id, err)
+	}
+	p.Message = received
 	p.ID, p.Message.Role = uuid7.New(), llm.RoleUser
 	if p.Message.ID == "" {
 		p.Message.ID = uuid7.New()

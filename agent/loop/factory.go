@@ -195,6 +195,7 @@ func (l *loop) life(ctx context.Context, s *plugin.Scope, p *plan) (*loopAgent, 
 		if o.Dir == "" {
 			o.Dir = sess.Header().Cwd
 		}
+		o.Session = sess.ID()
 		if a.workspace, err = provider.Open(ctx, s, o); err != nil {
 			return nil, err
 		}

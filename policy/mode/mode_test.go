@@ -34,7 +34,7 @@ type level struct {
 	sandbox workspace.SandboxLevel
 }
 
-func (l level) Sandbox() workspace.SandboxLevel { return l.sandbox }
+func (l level) Sandbox() (workspace.SandboxLevel, string) { return l.sandbox, "" }
 
 // world is a home, a project in it, and what lies around.
 type world struct {

@@ -48,7 +48,7 @@ func (r *rules) judge(m policy.Mode, c *tool.Call, a tool.Access) (tool.Decision
 	case tool.AccessExecute:
 		level := workspace.SandboxNone
 		if c.Workspace != nil {
-			level = c.Workspace.Sandbox()
+			level, _ = c.Workspace.Sandbox()
 		}
 		d := row.execute(level)
 		switch d {

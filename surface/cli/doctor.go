@@ -186,14 +186,14 @@ func (p *program) examineSandbox(ctx context.Context, h *dsh.Harness, dir string
 		return
 	}
 	_, err = w.Exec().Run(ctx, workspace.Command{Args: []string{"sh", "-c", ":"}, Timeout: 10 * time.Second})
-	switch level := w.Sandbox(); {
+	switch level, why := w.Sandbox(); {
 	case err != nil:
 		add("commands", err, "", "")
 	case level == workspace.SandboxNone:
 		note("commands", "nothing confines commands here, so agents run them only with --permission-mode full-access",
 			"nobody can be asked to approve single ones yet")
 	case level == workspace.SandboxPartial:
-		add("commands", nil, "commands are confined in part", "")
+		add("commands", nil, "commands are confined in part: "+why, "")
 	default:
 		add("commands", nil, "commands are confined", "")
 	}

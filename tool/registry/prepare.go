@@ -42,18 +42,12 @@ func (r *registry) prepare(ctx context.Context, s *plugin.Scope, p *tool.Prepare
 		return refuse(tool.CodePanic, fmt.Sprintf("%s did not run: its schema is broken: %v", c.Name, err))
 	}
 
-	pending := &tool.Pending{Call: c, Definition: d}
-	v, err := tool.PreExecute.Run(ctx, s, pending, func(_ context.Context, p *tool.Pending) (tool.Verdict, error) {
-		return p.Verdict, nil
-	})
+	pending, err := decide(ctx, s, &tool.Pending{Call: c, Definition: d})
 	switch {
 	case ctx.Err() != nil:
 		return notStarted()
 	case err != nil:
 		return refuse(tool.CodeFailed, fmt.Sprintf("%s did not run: nobody could decide about it: %v", c.Name, err))
-	}
-	if v.By != "" {
-		pending.Raise(v.Decision, v.By, v.Reason)
 	}
 	p.Verdict, p.Digest = pending.Verdict, pending.DecidedOn()
 	if by := pending.RewrittenBy(); by != "" && c.Session != nil {
@@ -72,6 +66,30 @@ func (r *registry) prepare(ctx context.Context, s *plugin.Scope, p *tool.Prepare
 	case tool.Deny:
 	}
 	return refuse(tool.CodeDenied, "denied: "+p.Verdict.Reason)
+}
+
+// maxAmendments bounds how often the arguments of one call may be edited.
+const maxAmendments = 8
+
+// decide runs [tool.PreExecute], again when a person edited the arguments. It returns the call as it was decided on.
+func decide(ctx context.Context, s *plugin.Scope, pending *tool.Pending) (*tool.Pending, error) {
+	for range maxAmendments {
+		v, err := tool.PreExecute.Run(ctx, s, pending, func(_ context.Context, p *tool.Pending) (tool.Verdict, error) {
+			return p.Verdict, nil
+		})
+		if err != nil {
+			return pending, err
+		}
+		again, ok := pending.Again()
+		if !ok {
+			if v.By != "" && v != pending.Verdict {
+				pending.Raise(v.Decision, v.By, v.Reason)
+			}
+			return pending, nil
+		}
+		pending = again
+	}
+	return pending, fmt.Errorf("its arguments were edited %d times", maxAmendments)
 }
 
 func refuse(code, text string) *tool.Result {

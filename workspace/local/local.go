@@ -132,11 +132,16 @@ type local struct {
 	env   []string
 }
 
-func (w *local) Dir() string                     { return w.files.dir }
-func (w *local) FS() workspace.FS                { return &w.files }
-func (w *local) Exec() workspace.Exec            { return w }
-func (w *local) Sandbox() workspace.SandboxLevel { return workspace.SandboxNone }
-func (w *local) Roots() []string                 { return slices.Clone(w.files.roots) }
+func (w *local) Dir() string          { return w.files.dir }
+func (w *local) FS() workspace.FS     { return &w.files }
+func (w *local) Exec() workspace.Exec { return w }
+func (w *local) Sandbox() (workspace.SandboxLevel, string) {
+	return workspace.SandboxNone, "commands are not confined"
+}
+func (w *local) Roots() []string { return slices.Clone(w.files.roots) }
+
+// Widen implements [workspace.Workspace].
+func (w *local) Widen(path string) (undo func(), err error) { return w.files.widen(path) }
 
 // Temp makes the folder when it is asked for the first time; when that fails, so will
 // whoever uses it.

@@ -88,10 +88,10 @@ func roots(t *testing.T, provider plugin.Definition) {
 	if w.Dir() != want[0] {
 		t.Errorf("Dir = %s, want %s", w.Dir(), want[0])
 	}
-	switch w.Sandbox() {
+	switch level, _ := w.Sandbox(); level {
 	case workspace.SandboxNone, workspace.SandboxPartial, workspace.SandboxFull:
 	default:
-		t.Errorf("Sandbox = %q", w.Sandbox())
+		t.Errorf("Sandbox = %q", level)
 	}
 }
 
