@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -335,7 +336,7 @@ func TestTrust_T10_FactsAreSeparate(t *testing.T) {
 		}
 		_, got := sh(t, w, c.script, command)
 		got.Duration, got.Leftover = 0, 0
-		if got != c.want {
+		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.script, got, c.want)
 		}
 	}
