@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsh-harness/dsh/internal/trash"
 	"github.com/dsh-harness/dsh/workspace"
 )
 
@@ -22,6 +23,9 @@ type files struct {
 	// commit makes looking at a file and replacing it one step. All workspaces of a
 	// provider share it, since their roots may overlap.
 	commit *sync.Mutex
+	bin    trash.Bin
+
+	widened widened // beside the roots
 }
 
 // Open implements [workspace.FS].

@@ -33,6 +33,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dsh-harness/dsh/internal/mounts"
+	"github.com/dsh-harness/dsh/internal/trash"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/workspace"
 )
@@ -41,6 +43,8 @@ import (
 type Config struct {
 	// Env names further variables of the environment that commands get.
 	Env []string `json:"env,omitempty" doc:"Names of further environment variables that commands get, e.g. AWS_PROFILE. Keys and tokens are only passed when they are named here."`
+	// Trash says how long what file tools delete can be restored.
+	Trash TrashConfig `json:"trash" doc:"How long what file tools delete can be restored."`
 }
 
 // Validate refuses what is not a name.
@@ -49,6 +53,9 @@ func (c Config) Validate() error {
 		if name == "" || strings.ContainsAny(name, "=\x00 ") {
 			return fmt.Errorf("env: %q is not the name of a variable; give names only, not NAME=value", name)
 		}
+	}
+	if err := c.Trash.Validate(); err != nil {
+		return fmt.Errorf("trash: %w", err)
 	}
 	return nil
 }
@@ -61,15 +68,17 @@ func (c Config) Validate() error {
 //	  config:
 //	    env: [AWS_PROFILE, DOCKER_HOST]
 var Plugin = plugin.Plugin[Config]{
-	Name: "workspace-local",
-	Doc:  "Files below the session's roots and commands under a guardian process, on this machine, without a sandbox.",
+	Name:    "workspace-local",
+	Doc:     "Files below the session's roots and commands under a guardian process, on this machine, without a sandbox.",
+	Default: func() Config { return Config{Trash: defaultTrash()} },
 	Start: func(_ context.Context, s *plugin.Scope, config Config) error {
-		return workspace.Service.Provide(s, &provider{extra: config.Env})
+		return workspace.Service.Provide(s, &provider{extra: config.Env, bin: config.Trash.bin()})
 	},
 }
 
 type provider struct {
 	extra  []string
+	bin    trash.Bin
 	commit sync.Mutex // see files
 }
 
@@ -96,7 +105,7 @@ func (p *provider) Open(_ context.Context, s *plugin.Scope, o workspace.Options)
 	w := &local{
 		scope: s,
 		temp:  temp,
-		files: files{dir: roots[0], home: home, roots: append(roots, temp), makeTemp: makeTemp, commit: &p.commit},
+		files: files{dir: roots[0], home: home, roots: append(roots, temp), makeTemp: makeTemp, commit: &p.commit, bin: p.bin},
 		env:   environment(os.Environ(), p.extra, o.Env),
 	}
 	if _, err := s.Defer("workspace "+roots[0], func(context.Context) error { return w.removeTemp() }); err != nil {
@@ -154,7 +163,7 @@ func (w *local) removeTemp() error {
 	if _, err := os.Lstat(w.temp); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := mountedBelow(w.temp)
+	err := mounts.Below(w.temp)
 	if err == nil {
 		err = os.RemoveAll(w.temp)
 	}

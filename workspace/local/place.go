@@ -91,6 +91,9 @@ func (f *files) rootOf(path string) string {
 			best = root
 		}
 	}
+	if best == "" {
+		best = f.widened.root(path)
+	}
 	return best
 }
 
