@@ -11,6 +11,7 @@ import (
 	"github.com/dsh-harness/dsh/llm/runtime"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy/mode"
+	"github.com/dsh-harness/dsh/policy/redaction"
 	"github.com/dsh-harness/dsh/policy/repetition"
 	"github.com/dsh-harness/dsh/prompt/assembler"
 	"github.com/dsh-harness/dsh/prompt/environment"
@@ -44,6 +45,7 @@ func Plugins() []plugin.Definition {
 		assembler.Plugin.Definition(),
 		identity.Plugin.Definition(),
 		environment.Plugin.Definition(),
+		redaction.Plugin.Definition(),
 		mode.Plugin.Definition(),
 		repetition.Plugin.Definition(),
 		tools.Plugin.Definition(),

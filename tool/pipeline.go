@@ -216,13 +216,14 @@ const (
 // Execution wraps the body of a call: tools/execute.
 var Execution = plugin.NewWaterfall[*Prepared, Result]("tools/execute", Budget, Permission, Barrier, Timeout, Sandbox)
 
-// Stages of [PostExecute].
+// Stages of [PostExecute], outermost first: a result is inspected, then redacted, then
+// made to fit, so that a file with what was too large holds no secret either.
 const (
-	Inspect plugin.Stage = "inspect" // replace, block or annotate a result
-	Redact  plugin.Stage = "redact"
 	Spill   plugin.Stage = "spill" // what is too large goes to a file
+	Redact  plugin.Stage = "redact"
+	Inspect plugin.Stage = "inspect" // replace, block or annotate a result
 )
 
 // PostExecute passes a finished call's result: tools/post-execute. Listeners call
 // next for the result and return it, changed or not.
-var PostExecute = plugin.NewWaterfall[*Prepared, Result]("tools/post-execute", Inspect, Redact, Spill)
+var PostExecute = plugin.NewWaterfall[*Prepared, Result]("tools/post-execute", Spill, Redact, Inspect)

@@ -46,7 +46,7 @@ func TestToolsFitTheirBudget(t *testing.T) {
 		names = append(names, name)
 		schemas = append(schemas, llm.ToolSchema{Name: name, Description: d.Description(), Parameters: d.Schema()})
 	}
-	if want := []string{"read", "write", "edit", "glob", "grep", "bash"}; !slices.Equal(names, want) {
+	if want := []string{"read", "write", "edit", "delete", "glob", "grep", "bash"}; !slices.Equal(names, want) {
 		t.Errorf("the model sees %v, want %v", names, want)
 	}
 	encoded, err := json.Marshal(schemas)

@@ -213,7 +213,7 @@ func TestS16_StagesRunInOrderAroundTheBody(t *testing.T) {
 				return next(ctx, p)
 			}, plugin.At(stage)))
 		}
-		for _, stage := range []plugin.Stage{tool.Spill, tool.Redact, tool.Inspect} {
+		for _, stage := range []plugin.Stage{tool.Redact, tool.Inspect, tool.Spill} {
 			on(tool.PostExecute.On(s, func(ctx context.Context, p *tool.Prepared, next plugin.Next[*tool.Prepared, tool.Result]) (tool.Result, error) {
 				r, err := next(ctx, p)
 				note(stage)
@@ -225,7 +225,7 @@ func TestS16_StagesRunInOrderAroundTheBody(t *testing.T) {
 	if got := show(b.run(context.Background(), "work", "")); got != "done" {
 		t.Errorf("got %s", got)
 	}
-	want := []string{"rewrite", "decide", "ask", "budget", "permission", "barrier", "timeout", "sandbox", "body", "spill", "redact", "inspect"}
+	want := []string{"rewrite", "decide", "ask", "budget", "permission", "barrier", "timeout", "sandbox", "body", "inspect", "redact", "spill"}
 	if d := cmp.Diff(want, trace); d != "" {
 		t.Error(d)
 	}

@@ -1,5 +1,5 @@
-// Package files gives the model its hands on files: the tools read, write and edit. Its
-// plugin adds them to [tool.Tools].
+// Package files gives the model its hands on files: the tools read, write, edit and
+// delete. Its plugin adds them to [tool.Tools].
 //
 // What is changed must have been read: write and edit refuse an existing file that
 // this session did not read, or that has changed since. What was read is remembered in
@@ -48,7 +48,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Plugin adds the tools read, write and edit.
+// Plugin adds the tools read, write, edit and delete.
 //
 //	# cordis.yml
 //	- id: files
@@ -59,7 +59,7 @@ func (c Config) Validate() error {
 //	    readBytes: 45000
 var Plugin = plugin.Plugin[Config]{
 	Name:    "tools-files",
-	Doc:     "The tools read, write and edit. A file is only changed as it was last read.",
+	Doc:     "The tools read, write, edit and delete. A file is only changed as it was last read.",
 	Default: func() Config { return Config{ReadLines: 2000, LineLength: 2000, ReadBytes: 45_000} },
 	Start: func(_ context.Context, s *plugin.Scope, config Config) error {
 		t := &tools{config: config, seen: newObservations()}
@@ -70,7 +70,7 @@ var Plugin = plugin.Plugin[Config]{
 		if err != nil {
 			return err
 		}
-		return tool.Add(s, t.readTool(), t.writeTool(), t.editTool())
+		return tool.Add(s, t.readTool(), t.writeTool(), t.editTool(), t.deleteTool())
 	},
 }
 
@@ -104,6 +104,7 @@ const (
 	codeAmbiguous  = "ambiguous"
 	codeNoChange   = "no-change"
 	codeRange      = "out-of-range"
+	codeKept       = "never-deleted"
 )
 
 // failure turns an error of the workspace into a result: the model can mend most of them.
@@ -117,6 +118,7 @@ func failure(err error) tool.Result {
 		{fs.ErrPermission, codePermission},
 		{workspace.ErrOutside, codeOutside},
 		{workspace.ErrSpecial, codeSpecial},
+		{workspace.ErrKept, codeKept},
 		{workspace.ErrChanged, codeStale},
 	} {
 		if errors.Is(err, c.is) {

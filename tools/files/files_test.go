@@ -632,9 +632,29 @@ func TestSessionsDoNotShareWhatTheyRead(t *testing.T) {
 	h.works("edit", args{"file_path": "f", "old_string": "x", "new_string": "y"})
 }
 
+func TestDelete(t *testing.T) {
+	t.Setenv("DSH_HOME", t.TempDir())
+	h := newHands(t)
+	h.put("d/a", "one")
+	h.put("d/e/b", "two")
+	h.put("kept", "x")
+	text := h.works("delete", args{"file_path": "d"})
+	if !strings.HasPrefix(text, "Deleted d: 2 files, which dsh trash restore ") {
+		t.Errorf("the model is told %q", text)
+	}
+	if _, err := os.Lstat(filepath.Join(h.dir, "d")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("d is still there: %v", err)
+	}
+	h.fails("delete", "not-found", args{"file_path": "d"})
+	h.fails("delete", "never-deleted", args{"file_path": "."})
+	h.fails("delete", "never-deleted", args{"file_path": "/"})
+	h.fails("delete", "outside", args{"file_path": "/etc/hostname"})
+	want(t, h.get("kept"), "x")
+}
+
 func TestAccess(t *testing.T) {
 	tools := mount(t)
-	for name, kind := range map[string]tool.AccessKind{"read": tool.AccessRead, "write": tool.AccessWrite, "edit": tool.AccessWrite} {
+	for name, kind := range map[string]tool.AccessKind{"read": tool.AccessRead, "write": tool.AccessWrite, "edit": tool.AccessWrite, "delete": tool.AccessWrite} {
 		got := tools[name].Access(&tool.Call{Arguments: json.RawMessage(`{"file_path":"a/b","content":"","old_string":"x","new_string":"y"}`)})
 		if d := cmp.Diff([]tool.Access{{Kind: kind, Target: "a/b"}}, got); d != "" {
 			t.Errorf("%s: %s", name, d)

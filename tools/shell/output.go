@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"unicode/utf8"
 
+	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/tool"
 )
 
@@ -77,11 +79,13 @@ const spillAfter = 64 << 10
 // spill keeps raw output as it came, up to limit bytes, in a file that is only made when
 // there is much of it. Failing to keep it does not fail the command.
 type spill struct {
-	call  *tool.Call
-	limit int64
+	call     *tool.Call
+	limit    int64
+	redactor policy.Redactor // may be nil
 
 	held    []byte
 	file    *os.File
+	to      io.WriteCloser // the file, behind the redactor
 	written int64
 	err     error
 }
@@ -102,7 +106,7 @@ func (s *spill) write(p []byte) {
 	if s.err != nil {
 		return
 	}
-	n, err := s.file.Write(p[:min(int64(len(p)), s.limit-s.written)])
+	n, err := s.to.Write(p[:min(int64(len(p)), s.limit-s.written)])
 	s.written += int64(n)
 	s.err = err
 }
@@ -122,20 +126,32 @@ func (s *spill) open() {
 		dir = s.call.Workspace.Temp()
 	}
 	s.file, s.err = os.CreateTemp(dir, s.call.ID+"-bash-*.txt") // for the user alone
+	s.to = s.file
+	if s.err == nil && s.redactor != nil {
+		s.to = redacting{s.redactor.Writer(s.file), s.file}
+	}
 }
+
+// redacting closes the file behind a redactor, too.
+type redacting struct {
+	io.WriteCloser
+	file *os.File
+}
+
+func (r redacting) Close() error { return errors.Join(r.WriteCloser.Close(), r.file.Close()) }
 
 // close returns the file's path, or "" and why there is none. What is not needed goes.
 func (s *spill) close(needed bool) (path string, err error) {
 	if needed && s.file == nil && s.err == nil && s.limit > 0 {
 		s.open()
 		if s.err == nil {
-			_, s.err = s.file.Write(s.held[:min(int64(len(s.held)), s.limit)])
+			_, s.err = s.to.Write(s.held[:min(int64(len(s.held)), s.limit)])
 		}
 	}
 	if s.file == nil {
 		return "", s.err
 	}
-	s.err = errors.Join(s.err, s.file.Close())
+	s.err = errors.Join(s.err, s.to.Close())
 	if !needed || s.err != nil {
 		return "", errors.Join(s.err, os.Remove(s.file.Name()))
 	}

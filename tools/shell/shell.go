@@ -22,6 +22,7 @@ import (
 
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
+	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/tool"
 	"github.com/dsh-harness/dsh/workspace"
@@ -72,8 +73,9 @@ var Plugin = plugin.Plugin[Config]{
 	Default: func() Config {
 		return Config{TimeoutMS: 120_000, MaxTimeoutMS: 600_000, GraceMS: 2000, OutputBytes: 30_000, SpillBytes: 64 << 20}
 	},
+	Needs: []plugin.Need{policy.Redaction.Optional()},
 	Start: func(_ context.Context, s *plugin.Scope, config Config) error {
-		return tool.Add(s, (&shell{config: config}).tool())
+		return tool.Add(s, (&shell{config: config, scope: s}).tool())
 	},
 }
 
@@ -89,6 +91,7 @@ type input struct {
 
 type shell struct {
 	config Config
+	scope  *plugin.Scope
 	// plain is set where there is no bash, so that sh has to do.
 	plain atomic.Bool
 }
@@ -118,7 +121,17 @@ type Outcome struct {
 	Leftover   int    `json:"leftover,omitempty"` // processes that were ended with the shell
 	DurationMS int64  `json:"durationMs"`
 	Bytes      int64  `json:"bytes"`           // that the command wrote
-	Spill      string `json:"spill,omitempty"` // the file with the raw output
+	Spill      string `json:"spill,omitempty"` // the file with the raw output, but for secrets
+
+	Sandbox workspace.SandboxLevel `json:"sandbox,omitempty"`
+	Refused []workspace.Refusal    `json:"refused,omitempty"` // by the sandbox
+	Limit   string                 `json:"limit,omitempty"`   // that ended something
+}
+
+// redactor returns who keeps secrets from files, nil when nobody does.
+func (sh *shell) redactor() policy.Redactor {
+	r, _ := policy.Redaction.Current(sh.scope)
+	return r
 }
 
 // codeNoFolder tells that the folder to run in does not exist.
@@ -142,7 +155,7 @@ func (sh *shell) run(ctx context.Context, c *tool.Call, in input) (tool.Result, 
 	third := sh.config.OutputBytes / 3
 	out := &output{
 		ends:  ends{headMax: third, tailMax: sh.config.OutputBytes - third},
-		spill: spill{call: c, limit: int64(sh.config.SpillBytes)},
+		spill: spill{call: c, limit: int64(sh.config.SpillBytes), redactor: sh.redactor()},
 		live:  live{send: c.Progress},
 	}
 	ended, err := sh.start(ctx, c.Workspace.Exec(), workspace.Command{
@@ -160,9 +173,11 @@ func (sh *shell) run(ctx context.Context, c *tool.Call, in input) (tool.Result, 
 		return failed(err, text), nil
 	}
 	result := tool.Text(text + facts(ended, timeout))
+	result.Refused = ended.Refused
 	result.Meta = Outcome{
 		ExitCode: ended.Code, Signal: ended.Signal, TimedOut: ended.TimedOut, Canceled: ended.Canceled, Leftover: ended.Leftover,
 		DurationMS: ended.Duration.Milliseconds(), Bytes: out.bytes, Spill: file,
+		Sandbox: ended.Sandbox, Refused: ended.Refused, Limit: ended.Limit,
 	}
 	if ended.Canceled {
 		result.IsError = true
@@ -210,6 +225,20 @@ func facts(r workspace.Result, timeout int) string {
 	}
 	if r.Leftover > 0 && !r.TimedOut && !r.Canceled {
 		add("%d of its processes still ran at its end and were ended", r.Leftover)
+	}
+	if r.Limit != "" {
+		add("a limit of the sandbox was reached: %s", r.Limit)
+	}
+	for _, refused := range r.Refused {
+		switch refused.Kind {
+		case workspace.RefusedNetwork:
+			add("the sandbox let it not reach %s: %s", refused.Target, refused.Rule)
+		case workspace.RefusedWrite:
+			add("the sandbox let it not write %s", refused.Target)
+		}
+	}
+	if r.Sandbox == workspace.SandboxPartial {
+		add("it ran in a partial sandbox, without any network")
 	}
 	if r.Signal != "" {
 		add("ended by %s, as exit code %d", r.Signal, 128+signalNumber(r.Signal))
