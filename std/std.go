@@ -10,6 +10,7 @@ import (
 	"github.com/dsh-harness/dsh/llm/retry"
 	"github.com/dsh-harness/dsh/llm/runtime"
 	"github.com/dsh-harness/dsh/plugin"
+	"github.com/dsh-harness/dsh/policy/approval"
 	"github.com/dsh-harness/dsh/policy/mode"
 	"github.com/dsh-harness/dsh/policy/redaction"
 	"github.com/dsh-harness/dsh/policy/repetition"
@@ -47,6 +48,7 @@ func Plugins() []plugin.Definition {
 		environment.Plugin.Definition(),
 		redaction.Plugin.Definition(),
 		mode.Plugin.Definition(),
+		approval.Plugin.Definition(),
 		repetition.Plugin.Definition(),
 		tools.Plugin.Definition(),
 		spill.Plugin.Definition(),
