@@ -26,7 +26,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // person answers as a function says.
 type person func(ctx context.Context, r policy.Request) (policy.Answer, error)
 
-func (p person) Answer(ctx context.Context, r policy.Request) (policy.Answer, error) { return p(ctx, r) }
+func (p person) Answer(ctx context.Context, r policy.Request) (policy.Answer, error) {
+	return p(ctx, r)
+}
 
 func says(a policy.Answer) person {
 	return func(context.Context, policy.Request) (policy.Answer, error) { return a, nil }
@@ -184,7 +186,9 @@ func TestTrust_P07_AnAnswererThatFailsAllowsNothing(t *testing.T) {
 		want string
 	}{
 		{"it crashes", func(context.Context, policy.Request) (policy.Answer, error) { panic("oh") }, "panic: oh"},
-		{"it fails", func(context.Context, policy.Request) (policy.Answer, error) { return yes, errors.New("the line is dead") }, "the line is dead"},
+		{"it fails", func(context.Context, policy.Request) (policy.Answer, error) {
+			return yes, errors.New("the line is dead")
+		}, "the line is dead"},
 		{"it times out", func(context.Context, policy.Request) (policy.Answer, error) { return yes, context.DeadlineExceeded }, "deadline exceeded"},
 		{"a rule that was not offered", with(func(a *policy.Answer) { a.Remember, a.Rule = policy.ForUser, "Bash" }), `the rule "Bash" was not offered`},
 		{"a rule without a time", with(func(a *policy.Answer) { a.Rule = "Bash(make)" }), "for how long"},
