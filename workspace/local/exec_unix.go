@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dsh-harness/dsh/workspace"
+	"github.com/dsh-harness/dsh/workspace/sandbox"
 )
 
 const (
@@ -63,14 +64,25 @@ func (w *local) run(ctx context.Context, c workspace.Command) (workspace.Result,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.scope.Context(), cancel)()
-	r := &run{command: c, grace: c.Grace}
+	conf, err := w.confine(ctx, dir, c)
+	if err != nil {
+		return workspace.Result{}, err
+	}
+	defer conf.release()
+	r := &run{command: c, grace: c.Grace, spec: conf.spec, network: conf.network, limits: conf.cgroups}
 	if r.grace <= 0 {
 		r.grace = defaultGrace
 	}
-	if err := r.start(dir, slices.Concat(w.env, []string{"TMPDIR=" + w.temp, "PWD=" + dir}, c.Env)); err != nil {
+	if err := r.start(dir, slices.Concat(w.env, []string{"TMPDIR=" + w.temp, "PWD=" + dir}, conf.env, c.Env)); err != nil {
 		return workspace.Result{}, err
 	}
-	return r.wait(ctx)
+	result, err := r.wait(ctx)
+	result.Sandbox = conf.level
+	if err == nil {
+		result.Refused = append(result.Refused, conf.refused(result, r.heard)...)
+		result.Limit = conf.limit(result)
+	}
+	return result, err
 }
 
 // workingFolder says in the error what to do, because a command may remove its own folder.
@@ -108,6 +120,12 @@ type run struct {
 	stdin   *os.File   // nil when it reads nothing
 
 	output sync.Mutex // so that calls of command.Output do not overlap
+	heard  messages   // what the output says that was refused
+
+	spec     *sandbox.Spec // nil when the command is not confined
+	network  workspace.Network
+	limits   cgroups
+	listener *os.File // where the listener of the proxy comes from, if there is one
 }
 
 func (r *run) start(dir string, env []string) (err error) {
@@ -136,6 +154,17 @@ func (r *run) start(dir string, env []string) (err error) {
 		stdin, r.stdin = pipe()
 		ours, theirs = append(ours, r.stdin), append(theirs, stdin)
 	}
+	extra := []*os.File{ordersRead, reportsWrite}
+	if r.network != nil && err == nil {
+		var theirEnd *os.File
+		if r.listener, theirEnd, err = socketPair(); err == nil {
+			ours, theirs, extra = append(ours, r.listener), append(theirs, theirEnd), append(extra, theirEnd)
+		}
+	}
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if r.spec != nil {
+		attr = sandbox.Attr(r.spec.Level)
+	}
 	if err == nil {
 		r.began = time.Now()
 		r.guardian = &exec.Cmd{
@@ -143,8 +172,8 @@ func (r *run) start(dir string, env []string) (err error) {
 			Args: append([]string{guardianName, strconv.FormatInt(r.grace.Milliseconds(), 10)}, r.command.Args...),
 			Dir:  dir, Env: env,
 			Stdout: outWrite, Stderr: errWrite,
-			ExtraFiles:  []*os.File{ordersRead, reportsWrite},
-			SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+			ExtraFiles:  extra,
+			SysProcAttr: attr,
 		}
 		if stdin != nil {
 			r.guardian.Stdin = stdin
@@ -157,7 +186,21 @@ func (r *run) start(dir string, env []string) (err error) {
 		if errors.Is(err, syscall.E2BIG) {
 			return errors.New("the command line or the environment is too long for the system (about 128 kB for one argument); put the text into a file")
 		}
+		if r.spec != nil {
+			return fmt.Errorf("%w: start a guardian: %w", workspace.ErrSandbox, err)
+		}
 		return fmt.Errorf("start a guardian: %w", err)
+	}
+	err = r.limits.add(r.guardian.Process.Pid)
+	if err == nil {
+		_ = r.orders.SetWriteDeadline(time.Now().Add(guardianBound)) // pipes have deadlines
+		err = writeSpec(r.orders, r.spec)
+	}
+	if err != nil {
+		r.killAll()
+		closeAll(ours)
+		_ = r.guardian.Wait() // it was killed
+		return fmt.Errorf("%w: tell the guardian how to confine it: %w", workspace.ErrSandbox, err)
 	}
 	return nil
 }
@@ -184,7 +227,13 @@ func (r *run) wait(ctx context.Context) (workspace.Result, error) {
 			_ = r.stdin.Close()
 		})
 	}
+	proxied := make(chan []workspace.Refusal, 1)
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	if r.listener != nil {
+		workers.Go(func() { proxied <- r.serve(serving) })
+	}
 	result, err := r.follow(ctx, reports)
+	stopServing()
 	close(over)
 	result.Duration = time.Since(r.began)
 	late := time.Now().Add(drainBound)
@@ -196,7 +245,14 @@ func (r *run) wait(ctx context.Context) (workspace.Result, error) {
 	}
 	_ = r.reports.SetReadDeadline(late)
 	_ = r.orders.Close() // the guardian needs none any more
+	if r.listener != nil {
+		_ = r.listener.SetReadDeadline(late)
+	}
 	workers.Wait()
+	if r.listener != nil {
+		result.Refused = <-proxied
+		_ = r.listener.Close() // nothing was written to it
+	}
 	closeAll(append(r.outputs, r.reports))
 	_ = r.guardian.Wait() // what it has to say is in its reports
 	return result, err
@@ -224,13 +280,17 @@ func (r *run) follow(ctx context.Context, reports <-chan report) (workspace.Resu
 			case !ok:
 				r.killAll()
 				return result, errors.New("its guardian died, so that something that it started may still run; whatever was in its process group was killed")
+			case rep.Sandbox:
+				return result, fmt.Errorf("%w: %s", workspace.ErrSandbox, rep.Error)
 			case rep.Error != "":
 				if rep.Missing {
 					return result, fmt.Errorf("%w: %s", exec.ErrNotFound, rep.Error)
 				}
 				return result, errors.New(rep.Error)
 			case rep.PID > 0:
-				r.pid = rep.PID
+				if r.spec == nil || r.spec.Level != workspace.SandboxFull { // else it is a number of another namespace
+					r.pid = rep.PID
+				}
 				continue
 			}
 			result.Code, result.Leftover = rep.Code, rep.Leftover
@@ -284,6 +344,11 @@ func (r *run) copyOutput(from *os.File, stderr bool) {
 		if n > 0 && r.command.Output != nil {
 			r.output.Lock()
 			r.command.Output(buf[:n], stderr)
+			r.output.Unlock()
+		}
+		if n > 0 && r.spec != nil {
+			r.output.Lock()
+			r.heard.write(buf[:n])
 			r.output.Unlock()
 		}
 		if err != nil { // io.EOF, or the deadline

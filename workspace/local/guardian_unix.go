@@ -3,8 +3,11 @@
 package local
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dsh-harness/dsh/workspace/sandbox"
 )
 
 // guardianName is how a guardian is called: its first argument tells it apart from the
@@ -24,9 +29,13 @@ const guardianName = "dsh-guardian"
 
 // The descriptors of a guardian beside the command's own three.
 const (
-	ordersFD = 3 // a byte asks for the command's end; the end of the pipe means that the harness is gone
-	reportFD = 4 // a line of JSON, see report
+	ordersFD   = 3 // first how to confine the command; then a byte asks for its end; the end of the pipe means that the harness is gone
+	reportFD   = 4 // a line of JSON, see report
+	listenerFD = 5 // a socket that takes the listener of the proxy, if there is one
 )
+
+// probeName is the command of a guardian that only finds out whether it could confine one.
+const probeName = ""
 
 const (
 	// leftoverGrace is how long what a command left behind, or what a dead harness left
@@ -70,7 +79,8 @@ func Guard() {
 type report struct {
 	PID      int    `json:"pid,omitempty"` // set in the first report only
 	Missing  bool   `json:"missing,omitempty"`
-	Error    string `json:"error,omitempty"` // why the command did not start
+	Error    string `json:"error,omitempty"`   // why the command did not start
+	Sandbox  bool   `json:"sandbox,omitempty"` // the error is of the sandbox
 	Code     int    `json:"code,omitempty"`
 	Signal   int    `json:"signal,omitempty"`
 	Leftover int    `json:"leftover,omitempty"`
@@ -93,6 +103,14 @@ func guard(grace string, args []string) (code int) {
 	unix.CloseOnExec(reportFD)
 	keepFromCommands()
 	becomeReaper()
+	if err := confine(); err != nil {
+		report{Sandbox: true, Error: err.Error()}.send()
+		return 0
+	}
+	if args[0] == probeName {
+		report{}.send()
+		return 0
+	}
 	// What a command sends to its parent does not end the guardian. Caught and dropped,
 	// not ignored: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2)
@@ -115,6 +133,88 @@ func guard(grace string, args []string) (code int) {
 	}
 	g.final.send()
 	return 0
+}
+
+// confine reads how the command is to be confined and confines this thread, which starts it.
+func confine() error {
+	spec, err := readSpec(ordersFD)
+	if err != nil {
+		return fmt.Errorf("learn how to confine the command: %w", err)
+	}
+	if spec == nil {
+		return nil
+	}
+	listener, err := sandbox.Enter(*spec)
+	if err != nil {
+		return err
+	}
+	if listener >= 0 {
+		err := unix.Sendmsg(listenerFD, []byte{0}, unix.UnixRights(listener), nil, 0)
+		if err != nil {
+			return fmt.Errorf("hand over the listener of the proxy: %w", err)
+		}
+		_ = unix.Close(listener) // the harness has it
+	}
+	_ = unix.Close(listenerFD) // it may not be there
+	return sandbox.Lock(*spec)
+}
+
+// maxSpec is how long a Spec may be in bytes.
+const maxSpec = 4 << 20
+
+// writeSpec sends a spec, which may be nil, in front of orders: its length in four bytes, and its JSON.
+func writeSpec(w io.Writer, spec *sandbox.Spec) error {
+	var text []byte
+	if spec != nil {
+		var err error
+		if text, err = json.Marshal(spec); err != nil {
+			return err
+		}
+		if len(text) > maxSpec {
+			return fmt.Errorf("the list of places is too long: it has %d bytes", len(text))
+		}
+	}
+	_, err := w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+	return err
+}
+
+func readSpec(fd int) (*sandbox.Spec, error) {
+	from := descriptor(fd)
+	var size [4]byte
+	if _, err := io.ReadFull(from, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n == 0 {
+		return nil, nil
+	}
+	if n > maxSpec {
+		return nil, fmt.Errorf("it is said to have %d bytes", n)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(from, text); err != nil {
+		return nil, err
+	}
+	spec := new(sandbox.Spec)
+	return spec, json.Unmarshal(text, spec)
+}
+
+// descriptor reads without the runtime's poller, which a guardian does not need.
+type descriptor int
+
+func (d descriptor) Read(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(d), p)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
 }
 
 // letGo closes the guardian's copies of the command's input and output, so that whoever is

@@ -10,10 +10,11 @@
 // # Commands
 //
 // For every command the program starts itself again as a guardian (see [Guard]), which
-// starts the command in a session of its own and outlives everything that the command
-// leaves behind: such processes are ended with the command, and all of them when the
+// confines itself, starts the command in a session of its own and outlives everything that
+// the command leaves behind: such processes are ended with the command, and all of them when the
 // program dies, however it dies. There is no terminal and no input; the environment is
-// allow-listed. Beyond that nothing is confined: [workspace.SandboxNone].
+// allow-listed. What a command may touch is what [workspace.Confining] says; package
+// sandbox holds it there.
 //
 // On systems other than Linux only the command's process group is ended, so that a
 // process which leaves the group survives; on Windows commands are not supported.
@@ -43,6 +44,10 @@ import (
 type Config struct {
 	// Env names further variables of the environment that commands get.
 	Env []string `json:"env,omitempty" doc:"Names of further environment variables that commands get, e.g. AWS_PROFILE. Keys and tokens are only passed when they are named here."`
+	// Limits bound each confined command.
+	Limits LimitConfig `json:"limits" doc:"What each confined command may use."`
+	// Caches are shown to confined commands through layers.
+	Caches []string `json:"caches" doc:"Folders, absolute or from ~/, that confined commands see through a layer: they read what is there, and what they write is kept apart, for confined commands only."`
 	// Trash says how long what file tools delete can be restored.
 	Trash TrashConfig `json:"trash" doc:"How long what file tools delete can be restored."`
 }
@@ -53,6 +58,14 @@ func (c Config) Validate() error {
 		if name == "" || strings.ContainsAny(name, "=\x00 ") {
 			return fmt.Errorf("env: %q is not the name of a variable; give names only, not NAME=value", name)
 		}
+	}
+	for _, path := range c.Caches {
+		if !filepath.IsAbs(path) && !strings.HasPrefix(path, "~/") {
+			return fmt.Errorf("caches: %q is neither absolute nor from ~/", path)
+		}
+	}
+	if err := c.Limits.Validate(); err != nil {
+		return fmt.Errorf("limits: %w", err)
 	}
 	if err := c.Trash.Validate(); err != nil {
 		return fmt.Errorf("trash: %w", err)
@@ -68,11 +81,13 @@ func (c Config) Validate() error {
 //	  config:
 //	    env: [AWS_PROFILE, DOCKER_HOST]
 var Plugin = plugin.Plugin[Config]{
-	Name:    "workspace-local",
-	Doc:     "Files below the session's roots and commands under a guardian process, on this machine, without a sandbox.",
-	Default: func() Config { return Config{Trash: defaultTrash()} },
+	Name: "workspace-local",
+	Doc:  "Files below the session's roots and confined commands under a guardian process, on this machine.",
+	Default: func() Config {
+		return Config{Limits: defaultLimits(), Caches: defaultCaches(), Trash: defaultTrash()}
+	},
 	Start: func(_ context.Context, s *plugin.Scope, config Config) error {
-		return workspace.Service.Provide(s, &provider{extra: config.Env, bin: config.Trash.bin()})
+		return workspace.Service.Provide(s, &provider{extra: config.Env, bin: config.Trash.bin(), launcher: newLauncher(config)})
 	},
 }
 
@@ -80,6 +95,7 @@ type provider struct {
 	extra  []string
 	bin    trash.Bin
 	commit sync.Mutex // see files
+	*launcher
 }
 
 // Open implements [workspace.Provider].
@@ -103,10 +119,12 @@ func (p *provider) Open(_ context.Context, s *plugin.Scope, o workspace.Options)
 		home = "" // ~ is refused then
 	}
 	w := &local{
-		scope: s,
-		temp:  temp,
-		files: files{dir: roots[0], home: home, roots: append(roots, temp), makeTemp: makeTemp, commit: &p.commit, bin: p.bin},
-		env:   environment(os.Environ(), p.extra, o.Env),
+		launcher: p.launcher,
+		session:  o.Session,
+		scope:    s,
+		temp:     temp,
+		files:    files{dir: roots[0], home: home, roots: append(roots, temp), makeTemp: makeTemp, commit: &p.commit, bin: p.bin},
+		env:      environment(os.Environ(), p.extra, o.Env),
 	}
 	if _, err := s.Defer("workspace "+roots[0], func(context.Context) error { return w.removeTemp() }); err != nil {
 		return nil, fmt.Errorf("open workspace %s: %w", o.Dir, err)
@@ -135,19 +153,18 @@ func folder(dir string) (string, error) {
 
 // local is one session's workspace.
 type local struct {
-	scope *plugin.Scope
-	temp  string
-	files files
-	env   []string
+	*launcher
+	session string // its id
+	scope   *plugin.Scope
+	temp    string
+	files   files
+	env     []string
 }
 
 func (w *local) Dir() string          { return w.files.dir }
 func (w *local) FS() workspace.FS     { return &w.files }
 func (w *local) Exec() workspace.Exec { return w }
-func (w *local) Sandbox() (workspace.SandboxLevel, string) {
-	return workspace.SandboxNone, "commands are not confined"
-}
-func (w *local) Roots() []string { return slices.Clone(w.files.roots) }
+func (w *local) Roots() []string      { return slices.Clone(w.files.roots) }
 
 // Widen implements [workspace.Workspace].
 func (w *local) Widen(path string) (undo func(), err error) { return w.files.widen(path) }

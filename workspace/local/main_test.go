@@ -29,6 +29,10 @@ func TestContract(t *testing.T) {
 // withEnv is the plugin with another default config.
 func withEnv(names ...string) plugin.Definition {
 	p := local.Plugin
-	p.Default = func() local.Config { return local.Config{Env: names} }
+	p.Default = func() local.Config {
+		c := local.Plugin.Default()
+		c.Env = names
+		return c
+	}
 	return p.Definition()
 }

@@ -18,3 +18,13 @@ func keepOwner(file *os.File, old fs.FileInfo) {
 		_ = file.Chown(-1, int(st.Gid)) // a group that we are in may still be kept
 	}
 }
+
+// owned reports whether a file is the user's.
+func owned(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}

@@ -1,0 +1,13 @@
+//go:build unix && !linux
+
+package local
+
+import "github.com/dsh-harness/dsh/workspace/sandbox"
+
+// cgroups are the control groups of one command; only Linux has them.
+type cgroups struct{}
+
+func newCgroups(sandbox.Limits) (cgroups, error) { return cgroups{}, nil }
+func (cgroups) add(int) error                    { return nil }
+func (cgroups) hit() string                      { return "" }
+func (cgroups) remove()                          {}

@@ -1,0 +1,256 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dsh-harness/dsh/workspace"
+	"github.com/dsh-harness/dsh/workspace/sandbox"
+)
+
+// confined is how one command is confined, and what has to be done after it.
+type confined struct {
+	level   workspace.SandboxLevel
+	spec    *sandbox.Spec // nil for a command that is not
+	network workspace.Network
+	env     []string
+	cgroups cgroups
+	dir     string
+
+	watched []watched
+	undo    []func()
+}
+
+// launcher is what the workspaces of a provider share: what this machine can do, and the caches.
+type launcher struct {
+	limits  LimitConfig
+	caches  caches
+	machine func() found
+}
+
+func newLauncher(c Config) *launcher {
+	l := &launcher{limits: c.Limits, caches: newCaches(c.Caches)}
+	l.machine = findOut(try, l.caches.trialLayer)
+	return l
+}
+
+// Sandbox implements [workspace.Workspace].
+func (l *launcher) Sandbox() (workspace.SandboxLevel, string) {
+	f := l.machine()
+	return f.level, f.why
+}
+
+// confine asks what the command may touch and prepares that.
+func (w *local) confine(ctx context.Context, dir string, c workspace.Command) (*confined, error) {
+	base := &workspace.Confinement{Session: w.session, Command: c, Write: w.Roots()}
+	conf, err := workspace.Confining.Run(ctx, w.scope, base, func(_ context.Context, conf *workspace.Confinement) (*workspace.Confinement, error) {
+		return conf, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find out what it may touch: %w", err)
+	}
+	made := &confined{level: workspace.SandboxNone, dir: dir}
+	if conf.Unconfined != "" {
+		return made, nil
+	}
+	found := w.launcher.machine()
+	if found.level == workspace.SandboxNone {
+		return made, nil // the policy has asked about it
+	}
+	made.level = found.level
+	if err := made.prepare(w, conf, found); err != nil {
+		made.release()
+		return nil, fmt.Errorf("%w: %w", workspace.ErrSandbox, err)
+	}
+	return made, nil
+}
+
+func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) error {
+	if slices.Contains(conf.Write, "/") {
+		return errors.New("the root of the file system is a folder of the session, so that nothing would be confined; work in a folder below it")
+	}
+	git := findGit(w.files.roots)
+	m.spec = &sandbox.Spec{
+		Level: m.level, Dir: m.dir, Write: slices.Concat(conf.Write, git.write), Mask: conf.Mask, Limits: w.launcher.limits.limits(),
+	}
+	granted := func(path string) bool { // a person allowed exactly this
+		return slices.ContainsFunc(conf.Write, func(p string) bool { return p == path })
+	}
+	keep := func(paths []string) []string { return slices.DeleteFunc(slices.Clone(paths), granted) }
+	protect := slices.Concat(keep(git.protect), keep(conf.Protect))
+	reserve := slices.Concat(keep(git.reserve), keep(conf.Reserve))
+	if m.level == workspace.SandboxFull {
+		release, err := reserveAll(reserve, w.files.roots)
+		m.undo = append(m.undo, release)
+		if err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Concat(protect, reserve) {
+		seen := look(path)
+		m.watched = append(m.watched, seen)
+		if real, ok := seen.bindable(); ok && m.level == workspace.SandboxFull {
+			m.spec.Protect = append(m.spec.Protect, real)
+		}
+	}
+	caches, release, err := w.launcher.caches.use(m.level, found.layers)
+	if err != nil {
+		return err
+	}
+	m.undo = append(m.undo, release)
+	m.spec.Layers, m.env = caches.layers, caches.env
+	if m.level == workspace.SandboxPartial {
+		m.env = append(m.env, cachesIn(w.temp)...)
+	}
+	m.env = append(m.env, "HTTP_PROXY=", "HTTPS_PROXY=", "ALL_PROXY=", "http_proxy=", "https_proxy=", "all_proxy=") // what the harness has leads nowhere
+	if conf.Network != nil && m.level == workspace.SandboxFull {
+		m.network, m.spec.ProxyPort = conf.Network, proxyPort
+		m.env = append(m.env, proxyEnv()...)
+	}
+	if os.Getuid() == 0 {
+		m.env = append(m.env, "TAR_OPTIONS=--no-same-owner") // there is no other owner in there
+	}
+	m.cgroups, err = newCgroups(m.spec.Limits)
+	if err == nil {
+		m.undo = append(m.undo, m.cgroups.remove)
+	}
+	return err
+}
+
+// release undoes what was prepared, newest first. It may be called twice.
+func (m *confined) release() {
+	for _, undo := range slices.Backward(m.undo) {
+		undo()
+	}
+	m.undo = nil
+}
+
+// refused returns what the sandbox kept the command from writing: what it made where it must
+// not, which is put aside, and what it says itself that it could not write, where that is so because of the sandbox.
+func (m *confined) refused(result workspace.Result, said messages) (all []workspace.Refusal) {
+	if m.spec == nil {
+		return nil
+	}
+	for _, seen := range m.watched {
+		if what, err := seen.putBack(); err != nil {
+			all = append(all, workspace.Refusal{Kind: workspace.RefusedWrite, Target: seen.path, Rule: "control file; it could not be put aside: " + err.Error()})
+		} else if what != "" {
+			all = append(all, workspace.Refusal{Kind: workspace.RefusedWrite, Target: seen.path, Rule: "control file; " + what})
+		}
+	}
+	if result.Code == 0 && result.Signal == "" {
+		return all
+	}
+	for _, path := range said.paths(m.dir) {
+		if len(all) >= maxMessages {
+			break
+		}
+		real, ok := m.keptFrom(path)
+		if ok && !slices.ContainsFunc(all, func(r workspace.Refusal) bool { return r.Target == real }) {
+			all = append(all, workspace.Refusal{Kind: workspace.RefusedWrite, Target: real, Rule: "outside of the folders that may be written"})
+		}
+	}
+	return all
+}
+
+// keptFrom reports whether the sandbox, and not the system, keeps a command from writing at a path.
+func (m *confined) keptFrom(path string) (real string, ok bool) {
+	exists := path
+	for {
+		if found, err := filepath.EvalSymlinks(exists); err == nil {
+			exists, real = found, filepath.Join(found, path[len(exists):])
+			break
+		}
+		if exists == "/" {
+			return "", false
+		}
+		exists = filepath.Dir(exists)
+	}
+	inside := func(dirs []string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return within(dir, real) })
+	}
+	switch {
+	case inside(m.spec.Mask), slices.ContainsFunc([]string{"/proc", "/sys", "/dev", "/run"}, func(d string) bool { return within(d, real) }):
+		return "", false
+	case inside(m.spec.Write) && !inside(m.spec.Protect):
+		return "", false
+	}
+	return real, syscall.Access(exists, 2) == nil
+}
+
+// limit names the limit that a command ran into.
+func (m *confined) limit(result workspace.Result) string {
+	if m.spec == nil {
+		return ""
+	}
+	if name := m.cgroups.hit(); name != "" {
+		return name
+	}
+	if result.Signal == "SIGXFSZ" || result.Code == 128+int(syscall.SIGXFSZ) {
+		return fmt.Sprintf("file size: %d bytes", m.spec.Limits.FileSize)
+	}
+	return ""
+}
+
+// found is what this machine can do.
+type found struct {
+	level  workspace.SandboxLevel
+	why    string // it is not full
+	layers bool
+}
+
+// findOut returns a function that finds it out by trying, once.
+func findOut(trial func(workspace.SandboxLevel, []sandbox.Layer) error, layer func() (sandbox.Layer, func(), error)) func() found {
+	return sync.OnceValue(func() found {
+		full := trial(workspace.SandboxFull, nil)
+		if full == nil {
+			f := found{level: workspace.SandboxFull}
+			if l, release, err := layer(); err == nil {
+				f.layers = trial(workspace.SandboxFull, []sandbox.Layer{l}) == nil
+				release()
+			}
+			return f
+		}
+		partial := trial(workspace.SandboxPartial, nil)
+		if partial == nil {
+			return found{level: workspace.SandboxPartial, why: "a full sandbox is refused here: " + full.Error()}
+		}
+		return found{level: workspace.SandboxNone, why: fmt.Sprintf("a sandbox is refused here: %v; without namespaces: %v", full, partial)}
+	})
+}
+
+// trialBound is how long finding out may take.
+const trialBound = 10 * time.Second
+
+// try confines a guardian that runs nothing.
+func try(level workspace.SandboxLevel, layers []sandbox.Layer) error {
+	if err := sandbox.Probe(level); err != nil {
+		return err
+	}
+	if !guarded.Load() {
+		return errors.New("this program cannot watch commands: its main function must call Guard first")
+	}
+	r := &run{
+		command: workspace.Command{Args: []string{probeName}, Merged: true}, grace: defaultGrace,
+		spec: &sandbox.Spec{Level: level, Dir: "/", Layers: layers},
+	}
+	if err := r.start("/", os.Environ()); err != nil {
+		return cause(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), trialBound)
+	defer cancel()
+	result, err := r.wait(ctx)
+	if err == nil && result.Canceled {
+		err = fmt.Errorf("it did not answer in %v", trialBound)
+	}
+	return err
+}
