@@ -24,10 +24,10 @@ type cgroups struct {
 // that died are found.
 const groupPrefix = "dsh-"
 
-func newCgroups(l sandbox.Limits) (cgroups, error) {
+func newCgroups(l sandbox.Limits) cgroups {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return cgroups{}, nil // without /proc there are no groups for us
+		return cgroups{} // without /proc there are no groups for us
 	}
 	g := cgroups{limits: l}
 	name := groupPrefix + strconv.Itoa(os.Getpid()) + "-" + rand.Text()[:10]
@@ -58,7 +58,7 @@ func newCgroups(l sandbox.Limits) (cgroups, error) {
 			}
 		}
 	}
-	return g, nil
+	return g
 }
 
 // newGroup makes a group with a limit, or nothing.
@@ -92,6 +92,16 @@ func tidy(dir string) {
 		if _, err := os.Stat("/proc/" + pid); os.IsNotExist(err) {
 			_ = os.Remove(group) // one with processes stays
 		}
+	}
+}
+
+// relieve drops the limits of single processes that a group keeps for all of them.
+func (g cgroups) relieve(l *sandbox.Limits) {
+	if g.pids != "" {
+		l.Processes = 0
+	}
+	if g.memory != "" {
+		l.Memory = 0
 	}
 }
 

@@ -7,7 +7,8 @@ import "github.com/dsh-harness/dsh/workspace/sandbox"
 // cgroups are the control groups of one command; only Linux has them.
 type cgroups struct{}
 
-func newCgroups(sandbox.Limits) (cgroups, error) { return cgroups{}, nil }
-func (cgroups) add(int) error                    { return nil }
-func (cgroups) hit() string                      { return "" }
-func (cgroups) remove()                          {}
+func newCgroups(sandbox.Limits) cgroups { return cgroups{} }
+func (cgroups) relieve(*sandbox.Limits) {}
+func (cgroups) add(int) error           { return nil }
+func (cgroups) hit() string             { return "" }
+func (cgroups) remove()                 {}

@@ -23,6 +23,7 @@ type confined struct {
 	spec    *sandbox.Spec // nil for a command that is not
 	network workspace.Network
 	env     []string
+	limits  sandbox.Limits
 	cgroups cgroups
 	dir     string
 
@@ -119,11 +120,11 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	if os.Getuid() == 0 {
 		m.env = append(m.env, "TAR_OPTIONS=--no-same-owner") // there is no other owner in there
 	}
-	m.cgroups, err = newCgroups(m.spec.Limits)
-	if err == nil {
-		m.undo = append(m.undo, m.cgroups.remove)
-	}
-	return err
+	m.limits = m.spec.Limits
+	m.cgroups = newCgroups(m.limits)
+	m.undo = append(m.undo, m.cgroups.remove)
+	m.cgroups.relieve(&m.spec.Limits)
+	return nil
 }
 
 // release undoes what was prepared, newest first. It may be called twice.
@@ -184,6 +185,9 @@ func (m *confined) keptFrom(path string) (real string, ok bool) {
 	case inside(m.spec.Write) && !inside(m.spec.Protect):
 		return "", false
 	}
+	if exists != real && exists != filepath.Dir(real) {
+		return "", false // the folder is missing, too
+	}
 	return real, syscall.Access(exists, 2) == nil
 }
 
@@ -196,7 +200,7 @@ func (m *confined) limit(result workspace.Result) string {
 		return name
 	}
 	if result.Signal == "SIGXFSZ" || result.Code == 128+int(syscall.SIGXFSZ) {
-		return fmt.Sprintf("file size: %d bytes", m.spec.Limits.FileSize)
+		return fmt.Sprintf("file size: %d bytes", m.limits.FileSize)
 	}
 	return ""
 }

@@ -35,7 +35,7 @@ func times(quick, full int) int {
 	return quick
 }
 
-func realDir(t *testing.T) string {
+func realDir(t testing.TB) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -63,7 +63,7 @@ func get(t *testing.T, path string) string {
 	return string(b)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package local_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dsh-harness/dsh/plugin"
+	"github.com/dsh-harness/dsh/workspace"
 	"github.com/dsh-harness/dsh/workspace/local"
 	"github.com/dsh-harness/dsh/workspace/workspacetest"
 )
@@ -24,6 +27,26 @@ func TestMain(m *testing.M) {
 
 func TestContract(t *testing.T) {
 	workspacetest.Run(t, local.Plugin.Definition())
+}
+
+func TestContractWithoutASandbox(t *testing.T) {
+	workspacetest.Run(t, with(free))
+}
+
+// free lets commands run outside of any sandbox.
+func free(c *workspace.Confinement) { c.Unconfined = "a test" }
+
+// with is the plugin with a listener that changes how commands are confined.
+func with(change func(*workspace.Confinement)) plugin.Definition {
+	p := local.Plugin
+	p.Start = func(ctx context.Context, s *plugin.Scope, c local.Config) error {
+		_, err := workspace.Confining.On(s, func(ctx context.Context, c *workspace.Confinement, next plugin.Next[*workspace.Confinement, *workspace.Confinement]) (*workspace.Confinement, error) {
+			change(c)
+			return next(ctx, c)
+		})
+		return errors.Join(err, local.Plugin.Start(ctx, s, c))
+	}
+	return p.Definition()
 }
 
 // withEnv is the plugin with another default config.

@@ -27,9 +27,11 @@ import (
 	"github.com/dsh-harness/dsh/workspace/workspacetest"
 )
 
+// open opens a workspace whose commands run outside of any sandbox, as what the guardian
+// does alone has to be seen alone; see sandbox_linux_test.go for the rest.
 func open(t testing.TB, o workspace.Options) workspace.Workspace {
 	t.Helper()
-	return workspacetest.Open(t, local.Plugin.Definition(), o)
+	return workspacetest.Open(t, with(free), o)
 }
 
 // sh runs a script and returns its output and how it ended.
@@ -335,7 +337,7 @@ func TestTrust_T10_FactsAreSeparate(t *testing.T) {
 			command.Timeout = 500 * time.Millisecond
 		}
 		_, got := sh(t, w, c.script, command)
-		got.Duration, got.Leftover = 0, 0
+		got.Duration, got.Leftover, got.Sandbox = 0, 0, ""
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", c.script, got, c.want)
 		}
