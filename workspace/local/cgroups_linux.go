@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/dsh-harness/dsh/workspace/sandbox"
 )
 
@@ -59,6 +61,15 @@ func newCgroups(l sandbox.Limits) cgroups {
 		}
 	}
 	return g
+}
+
+// machineMemory is how much memory the machine has, in bytes.
+func machineMemory() uint64 {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit)
 }
 
 // newGroup makes a group with a limit, or nothing.

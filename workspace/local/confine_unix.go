@@ -80,8 +80,10 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 		return errors.New("the root of the file system is a folder of the session, so that nothing would be confined; work in a folder below it")
 	}
 	git := findGit(w.files.roots)
+	full := found.by.Level == workspace.SandboxFull
 	m.spec = &sandbox.Spec{
-		Level: m.level, Dir: m.dir, Write: slices.Concat(conf.Write, git.write), Mask: conf.Mask, Limits: w.launcher.limits.limits(),
+		Level: found.by.Level, WithoutLandlock: found.by.WithoutLandlock, Dir: m.dir,
+		Write: slices.Concat(conf.Write, git.write), Mask: conf.Mask, Limits: w.launcher.limits.limits(machineMemory()),
 	}
 	granted := func(path string) bool { // a person allowed exactly this
 		return slices.ContainsFunc(conf.Write, func(p string) bool { return p == path })
@@ -89,7 +91,7 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	keep := func(paths []string) []string { return slices.DeleteFunc(slices.Clone(paths), granted) }
 	protect := slices.Concat(keep(git.protect), keep(conf.Protect))
 	reserve := slices.Concat(keep(git.reserve), keep(conf.Reserve))
-	if m.level == workspace.SandboxFull {
+	if full {
 		release, err := reserveAll(reserve, w.files.roots)
 		m.undo = append(m.undo, release)
 		if err != nil {
@@ -99,21 +101,20 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	for _, path := range slices.Concat(protect, reserve) {
 		seen := look(path)
 		m.watched = append(m.watched, seen)
-		if real, ok := seen.bindable(); ok && m.level == workspace.SandboxFull {
+		if real, ok := seen.bindable(); ok && full {
 			m.spec.Protect = append(m.spec.Protect, real)
 		}
 	}
-	caches, release, err := w.launcher.caches.use(m.level, found.layers)
+	caches, release, err := w.launcher.caches.use(m.spec.Level, found.layers)
 	if err != nil {
 		return err
 	}
 	m.undo = append(m.undo, release)
 	m.spec.Layers, m.env = caches.layers, caches.env
-	if m.level == workspace.SandboxPartial {
+	if len(m.spec.Layers) == 0 {
 		m.env = append(m.env, cachesIn(w.temp)...)
 	}
-	m.env = append(m.env, "HTTP_PROXY=", "HTTPS_PROXY=", "ALL_PROXY=", "http_proxy=", "https_proxy=", "all_proxy=") // what the harness has leads nowhere
-	if conf.Network != nil && m.level == workspace.SandboxFull {
+	if conf.Network != nil && full {
 		m.network, m.spec.ProxyPort = conf.Network, proxyPort
 		m.env = append(m.env, proxyEnv()...)
 	}
@@ -208,25 +209,38 @@ func (m *confined) limit(result workspace.Result) string {
 // found is what this machine can do.
 type found struct {
 	level  workspace.SandboxLevel
-	why    string // it is not full
+	why    string       // it is not full
+	by     sandbox.Spec // its level and whether it has Landlock
 	layers bool
 }
 
 // findOut returns a function that finds it out by trying, once.
-func findOut(trial func(workspace.SandboxLevel, []sandbox.Layer) error, layer func() (sandbox.Layer, func(), error)) func() found {
+func findOut(trial func(sandbox.Spec) error, layer func() (sandbox.Layer, func(), error)) func() found {
 	return sync.OnceValue(func() found {
-		full := trial(workspace.SandboxFull, nil)
+		f := found{level: workspace.SandboxFull, by: sandbox.Spec{Level: workspace.SandboxFull}}
+		full := trial(f.by)
+		if errors.Is(full, sandbox.ErrNoLandlock) {
+			f.by.WithoutLandlock = true
+			if err := trial(f.by); err == nil {
+				f.level, f.why, full = workspace.SandboxPartial, full.Error()+", so that mounts, seccomp and limits hold alone", nil
+			} else {
+				full = fmt.Errorf("%w; without it: %w", full, err)
+			}
+		}
 		if full == nil {
-			f := found{level: workspace.SandboxFull}
 			if l, release, err := layer(); err == nil {
-				f.layers = trial(workspace.SandboxFull, []sandbox.Layer{l}) == nil
+				with := f.by
+				with.Layers = []sandbox.Layer{l}
+				f.layers = trial(with) == nil
 				release()
 			}
 			return f
 		}
-		partial := trial(workspace.SandboxPartial, nil)
+		f.by = sandbox.Spec{Level: workspace.SandboxPartial}
+		partial := trial(f.by)
 		if partial == nil {
-			return found{level: workspace.SandboxPartial, why: "a full sandbox is refused here: " + full.Error()}
+			f.level, f.why = workspace.SandboxPartial, "a full sandbox is refused here: "+full.Error()
+			return f
 		}
 		return found{level: workspace.SandboxNone, why: fmt.Sprintf("a sandbox is refused here: %v; without namespaces: %v", full, partial)}
 	})
@@ -236,8 +250,8 @@ func findOut(trial func(workspace.SandboxLevel, []sandbox.Layer) error, layer fu
 const trialBound = 10 * time.Second
 
 // try confines a guardian that runs nothing.
-func try(level workspace.SandboxLevel, layers []sandbox.Layer) error {
-	if err := sandbox.Probe(level); err != nil {
+func try(spec sandbox.Spec) error {
+	if err := sandbox.Probe(spec.Level); err != nil && !(spec.WithoutLandlock && errors.Is(err, sandbox.ErrNoLandlock)) {
 		return err
 	}
 	if !guarded.Load() {
@@ -245,8 +259,9 @@ func try(level workspace.SandboxLevel, layers []sandbox.Layer) error {
 	}
 	r := &run{
 		command: workspace.Command{Args: []string{probeName}, Merged: true}, grace: defaultGrace,
-		spec: &sandbox.Spec{Level: level, Dir: "/", Layers: layers},
+		spec: &spec,
 	}
+	spec.Dir = "/"
 	if err := r.start("/", os.Environ()); err != nil {
 		return cause(err)
 	}

@@ -73,7 +73,7 @@ func (w *local) run(ctx context.Context, c workspace.Command) (workspace.Result,
 	if r.grace <= 0 {
 		r.grace = defaultGrace
 	}
-	if err := r.start(dir, slices.Concat(w.env, []string{"TMPDIR=" + w.temp, "PWD=" + dir}, conf.env, c.Env)); err != nil {
+	if err := r.start(dir, slices.Concat(conf.inherited(w.env), []string{"TMPDIR=" + w.temp, "PWD=" + dir}, conf.env, c.Env)); err != nil {
 		return workspace.Result{}, err
 	}
 	result, err := r.wait(ctx)

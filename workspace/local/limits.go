@@ -9,7 +9,7 @@ import (
 // LimitConfig bounds each confined command.
 type LimitConfig struct {
 	Processes       int `json:"processes" doc:"How many processes and threads there may be at once."`
-	MemoryMegabytes int `json:"memoryMegabytes" doc:"How much memory all of them may use, or each one where the system cannot count them together; in megabytes (10^6 bytes)."`
+	MemoryMegabytes int `json:"memoryMegabytes" doc:"How much memory all of them may use, or each one where the system cannot count them together; in megabytes (10^6 bytes). Never more than three quarters of the machine's."`
 	FileMegabytes   int `json:"fileMegabytes" doc:"How large a file may become, in megabytes."`
 }
 
@@ -27,9 +27,14 @@ func (c LimitConfig) Validate() error {
 }
 
 func defaultLimits() LimitConfig {
-	return LimitConfig{Processes: 1024, MemoryMegabytes: 8192, FileMegabytes: 16384}
+	return LimitConfig{Processes: 512, MemoryMegabytes: 8192, FileMegabytes: 16384}
 }
 
-func (c LimitConfig) limits() sandbox.Limits {
-	return sandbox.Limits{Processes: uint64(c.Processes), Memory: uint64(c.MemoryMegabytes) * 1e6, FileSize: uint64(c.FileMegabytes) * 1e6}
+// limits leaves a quarter of the machine's memory to everybody else; 0 means that nobody knows how much there is.
+func (c LimitConfig) limits(machine uint64) sandbox.Limits {
+	memory := uint64(c.MemoryMegabytes) * 1e6
+	if machine > 0 {
+		memory = min(memory, machine/4*3)
+	}
+	return sandbox.Limits{Processes: uint64(c.Processes), Memory: memory, FileSize: uint64(c.FileMegabytes) * 1e6}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"net"
 	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +25,21 @@ func proxyEnv() []string {
 		"HTTP_PROXY=" + proxy, "HTTPS_PROXY=" + proxy, "ALL_PROXY=" + proxy, "http_proxy=" + proxy, "https_proxy=" + proxy, "all_proxy=" + proxy,
 		"NO_PROXY=" + direct, "no_proxy=" + direct,
 	}
+}
+
+// inherited drops from what the harness hands on where a proxy is: a confined command does not reach it.
+func (m *confined) inherited(env []string) []string {
+	if m.spec == nil {
+		return env
+	}
+	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		switch strings.ToLower(name) {
+		case "http_proxy", "https_proxy", "all_proxy", "no_proxy":
+			return true
+		}
+		return false
+	})
 }
 
 // socketPair returns two connected sockets; the first is ours and has deadlines.

@@ -36,13 +36,13 @@ func Attr(level workspace.SandboxLevel) *syscall.SysProcAttr {
 	}
 }
 
-// Probe fails when the kernel does not even say that it has what a level needs. Whether it lets this
-// user have it only a try tells.
+// Probe fails when the kernel does not even say that it has what a level needs; [ErrNoLandlock] tells that only
+// Landlock is missing. Whether it lets this user have it only a try tells.
 func Probe(level workspace.SandboxLevel) error {
 	abi, err := landlockABI()
 	switch {
 	case err != nil:
-		return fmt.Errorf("the kernel has no Landlock: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoLandlock, err)
 	case level == workspace.SandboxPartial && abi < leastPartialABI:
 		return fmt.Errorf("the kernel has version %d of Landlock, and a partial sandbox needs %d (Linux 6.2)", abi, leastPartialABI)
 	}

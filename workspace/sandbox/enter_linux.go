@@ -85,6 +85,7 @@ func (v *view) build() error {
 		newKernelFiles,
 		func() error { return putAll(layers, harmless) },
 		func() error { return putAll(writable, harmless) },
+		v.pin,
 		v.protect,
 		v.mask,
 	} {
@@ -232,7 +233,7 @@ func newDevices(devices []tree) error {
 // newKernelFiles puts file systems in place that show nothing of other processes, and folders for temporary
 // files that nobody else has.
 func newKernelFiles() error {
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	for _, m := range []struct{ path, data string }{{"/dev/shm", "mode=1777,size=25%"}, {"/tmp", "mode=1777,size=50%"}, {"/var/tmp", "mode=1777,size=50%"}} {
@@ -276,12 +277,11 @@ func (v *view) mask() error {
 	return nil
 }
 
-// protect makes paths read-only. Every folder above them is bound onto itself, up to the writable one: what is mounted
-// on cannot be renamed, so that nothing can be put in its place.
-func (v *view) protect() error {
-	protected := outermostFirst(v.spec.Protect)
+// pin binds every folder above what is protected or masked onto itself, up to the outermost writable one: what is
+// mounted on cannot be renamed, so that nothing can be put in its place.
+func (v *view) pin() error {
 	pinned := map[string]bool{}
-	for _, path := range protected {
+	for _, path := range outermostFirst(slices.Concat(v.spec.Protect, v.spec.Mask)) {
 		for _, dir := range v.above(path) {
 			if pinned[dir] {
 				continue
@@ -292,7 +292,28 @@ func (v *view) protect() error {
 			}
 		}
 	}
-	for _, path := range protected {
+	return nil
+}
+
+// above lists the folders between a path and the outermost writable one that it lies in, from there on. The writable ones
+// are mounted anyway.
+func (v *view) above(path string) (dirs []string) {
+	outermost := 0
+	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+		if slices.Contains(v.spec.Write, dir) {
+			outermost = len(dirs)
+		} else {
+			dirs = append(dirs, dir)
+		}
+	}
+	dirs = dirs[:outermost] // none where it lies in no writable one: it is read-only there
+	slices.Reverse(dirs)
+	return dirs
+}
+
+// protect makes paths read-only.
+func (v *view) protect() error {
+	for _, path := range outermostFirst(v.spec.Protect) {
 		if err := bind(path); err != nil {
 			return err
 		}
@@ -301,18 +322,6 @@ func (v *view) protect() error {
 		}
 	}
 	return nil
-}
-
-// above lists the folders between a path and the writable folder that it lies in, the outermost first.
-func (v *view) above(path string) (dirs []string) {
-	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
-		if slices.Contains(v.spec.Write, dir) {
-			slices.Reverse(dirs)
-			return dirs
-		}
-		dirs = append(dirs, dir)
-	}
-	return nil // it lies in none, so that it is read-only anyway
 }
 
 // bind hangs what is at a path there once more.

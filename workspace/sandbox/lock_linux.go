@@ -3,10 +3,12 @@
 package sandbox
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -23,11 +25,13 @@ func Lock(s Spec) error {
 	if err := dropCapabilities(s.Level); err != nil {
 		return err
 	}
-	if err := limit(s.Limits); err != nil {
+	if err := limit(s.Limits, s.Level); err != nil {
 		return err
 	}
-	if err := restrict(s.grants()); err != nil {
-		return err
+	if !s.WithoutLandlock {
+		if err := restrict(s.grants()); err != nil {
+			return err
+		}
 	}
 	return filter(s.Level)
 }
@@ -56,7 +60,10 @@ func dropCapabilities(level workspace.SandboxLevel) error {
 }
 
 // limit sets resource limits, no higher than those that there are.
-func limit(l Limits) error {
+func limit(l Limits, level workspace.SandboxLevel) error {
+	if level == workspace.SandboxPartial && l.Processes > 0 {
+		l.Processes += threads() // without a namespace the kernel counts all of the user's
+	}
 	for _, r := range []struct {
 		name string
 		of   int
@@ -81,6 +88,30 @@ func limit(l Limits) error {
 		}
 	}
 	return nil
+}
+
+// threads counts the threads of this user on the machine.
+func threads() (n uint64) {
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, e := range all {
+		var st unix.Stat_t
+		if e.Name()[0] < '1' || e.Name()[0] > '9' || unix.Stat("/proc/"+e.Name(), &st) != nil || int(st.Uid) != os.Getuid() {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// The name in brackets may hold anything; the number of threads is the 18th field after it.
+		if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 17 {
+			more, _ := strconv.ParseUint(string(fields[17]), 10, 64) // the kernel writes numbers
+			n += more
+		}
+	}
+	return n
 }
 
 // grants is the one Landlock ruleset. In a full sandbox the mounts have hidden what is masked; in a partial

@@ -6,17 +6,26 @@
 // Linux there is no sandbox, and [Probe] says so.
 package sandbox
 
-import "github.com/dsh-harness/dsh/workspace"
+import (
+	"errors"
+
+	"github.com/dsh-harness/dsh/workspace"
+)
+
+// ErrNoLandlock is about a kernel that has no Landlock, or was started without it.
+var ErrNoLandlock = errors.New("the kernel has no Landlock")
 
 // Spec is what a command may touch. All paths are absolute and without links. What is not below
 // Write can be read and not be written. It is sent to the process in between as JSON.
 type Spec struct {
-	Level   workspace.SandboxLevel `json:"level"`
-	Dir     string                 `json:"dir"` // the working folder
-	Write   []string               `json:"write,omitempty"`
-	Protect []string               `json:"protect,omitempty"` // below Write, but not written; what does not exist is left out
-	Mask    []string               `json:"mask,omitempty"`    // neither read nor written; what does not exist is left out
-	Layers  []Layer                `json:"layers,omitempty"`
+	Level workspace.SandboxLevel `json:"level"`
+	// WithoutLandlock is for a kernel that has none: the mounts of a full sandbox then hold alone.
+	WithoutLandlock bool     `json:"withoutLandlock,omitempty"`
+	Dir             string   `json:"dir"` // the working folder
+	Write           []string `json:"write,omitempty"`
+	Protect         []string `json:"protect,omitempty"` // below Write, but not written; what does not exist is left out
+	Mask            []string `json:"mask,omitempty"`    // neither read nor written; what does not exist is left out
+	Layers          []Layer  `json:"layers,omitempty"`
 	// ProxyPort is where on the loopback inside a listener is made, 0 for none.
 	ProxyPort int    `json:"proxyPort,omitempty"`
 	Limits    Limits `json:"limits"`
