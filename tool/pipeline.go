@@ -17,16 +17,26 @@ type Prepared struct {
 	Refused *Result
 	// Verdict is what the policy said.
 	Verdict Verdict
+	// Opinions is what was thought of the call as it runs, in order, see [Pending.Note].
+	Opinions []Opinion
 	// Digest is the [Digest] of the call as it was decided on; zero when nobody
 	// decided. A listener of the stage [Permission] compares it.
 	Digest [32]byte
 }
 
-// Digest identifies what a call does: it hashes the tool's name and the arguments.
+// Digest identifies what a call does: it hashes the tool's name, the folders of the
+// workspace, and the arguments.
 func Digest(c *Call) [32]byte {
 	h := sha256.New()
 	h.Write([]byte(c.Name))
-	h.Write([]byte{0}) // no name holds it
+	h.Write([]byte{0}) // neither a name nor a path holds it
+	if c.Workspace != nil {
+		for _, dir := range c.Workspace.Roots() {
+			h.Write([]byte(dir))
+			h.Write([]byte{0})
+		}
+	}
+	h.Write([]byte{0})
 	h.Write(c.Arguments)
 	return [32]byte(h.Sum(nil))
 }

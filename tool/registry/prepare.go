@@ -49,7 +49,7 @@ func (r *registry) prepare(ctx context.Context, s *plugin.Scope, p *tool.Prepare
 	case err != nil:
 		return refuse(tool.CodeFailed, fmt.Sprintf("%s did not run: nobody could decide about it: %v", c.Name, err))
 	}
-	p.Verdict, p.Digest = pending.Verdict, pending.DecidedOn()
+	p.Verdict, p.Opinions, p.Digest = pending.Verdict, pending.Opinions(), pending.DecidedOn()
 	if by := pending.RewrittenBy(); by != "" && c.Session != nil {
 		_, err := c.Session.Append(session.Draft{Type: session.ToolRewritten, Data: session.ToolRewrittenData{
 			CallID: c.ID, Arguments: string(c.Arguments), By: by,
