@@ -32,6 +32,8 @@ type progress struct {
 	block  llm.BlockType   // of the text that is being written
 	column bool            // the cursor stands behind text
 	said   strings.Builder // the text of the answer
+	asking bool            // somebody is asked on the terminal
+	kept   strings.Builder // what is to be written after that
 }
 
 type (
@@ -199,7 +201,29 @@ func (w *progress) line(s string) {
 }
 
 // write writes. When nobody is there any more, nobody misses it.
-func (w *progress) write(s string) { _, _ = fmt.Fprint(w.out, s) }
+func (w *progress) write(s string) {
+	if w.asking {
+		w.kept.WriteString(s)
+		return
+	}
+	_, _ = fmt.Fprint(w.out, s)
+}
+
+// hold leaves the terminal to a question, until release.
+func (w *progress) hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.breakLine()
+	w.asking = true
+}
+
+func (w *progress) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asking = false
+	w.write(w.kept.String())
+	w.kept.Reset()
+}
 
 // painter writes in colours where that is wanted.
 type painter struct {

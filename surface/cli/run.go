@@ -29,6 +29,7 @@ type task struct {
 	mode     string
 	format   string
 	verbose  bool
+	noAsk    bool
 	logFile  string
 	resuming bool // the command is resume, so the last session is meant without an id
 }
@@ -42,6 +43,7 @@ func (t *task) register(flags *pflag.FlagSet) {
 	flags.IntVar(&t.agent.MaxSteps, "max-steps", 0, "end the turn after this `number` of steps")
 	flags.DurationVar(&t.agent.Timeout, "timeout", 0, "end the turn after this `time`, such as 90s or 10m")
 	flags.StringVar(&t.mode, "permission-mode", "", "what the agent may do without asking: `mode` is "+strings.Join(modes(), ", ")+" (DSH_PERMISSION_MODE)")
+	flags.BoolVar(&t.noAsk, "no-ask", false, "ask nobody, also at a terminal: what would have to be asked about is denied")
 	flags.StringVar(&t.agent.SystemPrompt, "system-prompt", "", "use this `text` in place of the base of the system prompt")
 	flags.StringVar(&t.agent.SystemAppend, "append-system-prompt", "", "add this `text` to the end of the system prompt")
 	flags.StringVar(&t.agent.SessionID, "session-id", "", "`id` of the new session")
@@ -205,6 +207,11 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 	if interrupted, err = p.interruptible(h, cancel); err != nil {
 		return failed(err)
 	}
+	if !t.noAsk {
+		if err := p.ask(h, out.progress); err != nil {
+			return failed(err)
+		}
+	}
 	a, err := h.Open(ctx, o.Agent)
 	if code := interrupted(); err != nil && code != 0 {
 		return &exit{code, err}
@@ -213,11 +220,32 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 		return opening(err, o.Agent)
 	}
 	p.tellRecovery(a.Session().Recovery())
+	if t.mode != "" && o.Agent.Resume != "" {
+		if err := switchMode(ctx, h, a.Session(), policy.Mode(t.mode)); err != nil {
+			return failed(err)
+		}
+	}
 	if err := p.reloadable(h, a, o.Agent.Dir); err != nil {
 		return failed(err)
 	}
 	result, err := a.Ask(ctx, prompt)
 	return out.finish(result, err, interrupted(), o.Agent)
+}
+
+// switchMode has a resumed session go on in a mode, whatever it was switched to before.
+func switchMode(ctx context.Context, h *dsh.Harness, s *session.Session, mode policy.Mode) error {
+	var switched error
+	node, err := h.Scope().Mount("mode", []plugin.Need{policy.ModeService.Optional()}, func(_ context.Context, scope *plugin.Scope) error {
+		modes, ok := policy.ModeService.Current(scope)
+		if ok && modes.Mode(s) != mode {
+			switched = modes.SwitchMode(s, mode, "--permission-mode")
+		}
+		return nil
+	})
+	if err == nil {
+		err = node.Settle(ctx)
+	}
+	return errors.Join(err, switched)
 }
 
 // opening makes an error of opening a session one that tells the person what to do.
