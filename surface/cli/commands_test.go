@@ -151,8 +151,9 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 	if o.code != 0 || !strings.Contains(o.stdout, "deepseek/deepseek-v4-flash answered") || strings.Contains(o.stdout, "BAD") {
 		t.Errorf("%+v", o)
 	}
-	if !strings.Contains(o.stdout, "note commands       nothing confines commands here") || !strings.Contains(o.stdout, "only with --permission-mode full-access") {
-		t.Errorf("commands are no note: %s", o.stdout)
+	confined := strings.Contains(o.stdout, "ok   commands       commands run in a sandbox")
+	if !confined && (!strings.Contains(o.stdout, "note commands       ") || !strings.Contains(o.stdout, "is asked about at a terminal")) {
+		t.Errorf("doctor does not tell how commands are confined: %s", o.stdout)
 	}
 	b.run("doctor", "--offline")
 	b.sent(1)

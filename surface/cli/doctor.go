@@ -190,14 +190,16 @@ func (p *program) examineSandbox(ctx context.Context, h *dsh.Harness, dir string
 	case err != nil:
 		add("commands", err, "", "")
 	case level == workspace.SandboxNone:
-		note("commands", "nothing confines commands here, so agents run them only with --permission-mode full-access",
-			"nobody can be asked to approve single ones yet")
+		note("commands", "nothing confines commands here: "+why, unconfinedAdvice)
 	case level == workspace.SandboxPartial:
-		add("commands", nil, "commands are confined in part: "+why, "")
+		note("commands", "commands are confined in part only: "+why, unconfinedAdvice)
 	default:
-		add("commands", nil, "commands are confined", "")
+		add("commands", nil, "commands run in a sandbox: they write in the folder alone, see no keys, and reach no host that no rule allows", "")
 	}
 }
+
+// unconfinedAdvice says what follows where no full sandbox is.
+const unconfinedAdvice = "each command that no rule allows is asked about at a terminal, and denied where nobody is"
 
 func (p *program) examineModel(ctx context.Context, h *dsh.Harness, offline bool, add adder) {
 	runtime, ok := llm.Service.Current(h.Scope())

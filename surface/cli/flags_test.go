@@ -71,15 +71,15 @@ func TestThePermissionModeIsWhatFlagEnvironmentAndConfigurationSay(t *testing.T)
 	b := newBox(t)
 	try := func(want int, args ...string) {
 		t.Helper()
-		b.llm.Script(testllm.Calls(testllm.Call{Name: "bash", Arguments: `{"command":"true"}`}), testllm.Text("ok"))
+		b.llm.Script(testllm.Calls(testllm.Call{Name: "write", Arguments: `{"file_path":".envrc","content":"x"}`}), testllm.Text("ok"))
 		if o := b.run(append([]string{"run", "x"}, args...)...); o.code != want {
 			t.Errorf("%v: %+v", args, o)
 		}
 	}
-	try(3) // commands run unconfined here, so they are asked about in every mode but one
-	try(0, "--permission-mode", "full-access")
-	try(0, "--set", "permission-mode.mode=full-access")
-	b.env["DSH_PERMISSION_MODE"] = "full-access"
+	try(3)                                   // it is a control file
+	try(0, "--permission-mode", "read-only") // it is denied: nobody has to be asked
+	try(0, "--set", "permission-mode.mode=read-only")
+	b.env["DSH_PERMISSION_MODE"] = "read-only"
 	try(0)
 	try(3, "--permission-mode", "ask")
 }

@@ -47,9 +47,9 @@ func TestFirstSteps(t *testing.T) {
 		t.Errorf("the command printed %q", got)
 	}
 
-	// In the default mode the command has to be approved, and nobody is there.
+	// In the mode that asks the command has to be approved, and nobody is there.
 	b.llm.Script(call("bash", `{"command":"sh add.sh 2 2"}`), testllm.Text("I could not try it."))
-	b.run("-c", "Try it once more.").want(t, 3, "I could not try it.\n", "nobody could approve bash")
+	b.run("-c", "--permission-mode", "ask", "Try it once more.").want(t, 3, "I could not try it.\n", "nobody could approve bash")
 
 	contains(b.run("sessions", "list"), 0, "Why is 2 and 2 zero")
 	contains(b.run("sessions", "show", "first"), 0, "→ edit add.sh")
