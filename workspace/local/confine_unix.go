@@ -52,7 +52,7 @@ func (l *launcher) Sandbox() (workspace.SandboxLevel, string) {
 
 // confine asks what the command may touch and prepares that.
 func (w *local) confine(ctx context.Context, dir string, c workspace.Command) (*confined, error) {
-	base := &workspace.Confinement{Session: w.session, Command: c, Write: w.Roots()}
+	base := &workspace.Confinement{Session: w.session, Dir: w.files.dir, Command: c, Write: w.Roots()}
 	conf, err := workspace.Confining.Run(ctx, w.scope, base, func(_ context.Context, conf *workspace.Confinement) (*workspace.Confinement, error) {
 		return conf, nil
 	})

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,6 +272,123 @@ func TestTrust_S09_AHundredAtOnceLeaveNothing(t *testing.T) {
 	}
 }
 
+// TestHelperMany is no test: TestTrust_S09_KillingTheHarness runs it in a process of its own.
+func TestHelperMany(t *testing.T) {
+	mark, ok := os.LookupEnv("DSH_TEST_MARK")
+	if !ok {
+		t.Skip("only in a process that a test started")
+	}
+	w := workspacetest.Open(t, local.Plugin.Definition(), workspace.Options{Dir: os.Getenv("DSH_TEST_DIR")})
+	var all sync.WaitGroup
+	for range times(20, 100) {
+		all.Go(func() {
+			_, err := w.Exec().Run(context.Background(), workspace.Command{
+				Args:   []string{"bash", "-c", "trap '' TERM; setsid sleep " + mark + " & echo up; sleep " + mark},
+				Output: func([]byte, bool) { fmt.Println("up") },
+			})
+			t.Error("a command ended:", err)
+		})
+	}
+	all.Wait()
+}
+
+func TestTrust_S09_KillingTheHarness(t *testing.T) {
+	w, dir := confined(t, nil)
+	mark := newMark()
+	exe, err := os.Executable()
+	must(t, err)
+	harness := exec.Command(exe, "-test.run=^TestHelperMany$")
+	harness.Env = append(os.Environ(), "DSH_TEST_MARK="+mark, "DSH_TEST_DIR="+dir)
+	out, err := harness.StdoutPipe()
+	must(t, err)
+	must(t, harness.Start())
+	t.Cleanup(func() { _ = harness.Process.Kill() }) // it may be gone already
+	lines := bufio.NewScanner(out)
+	for range times(20, 100) {
+		if !lines.Scan() {
+			t.Fatal("not all commands started")
+		}
+	}
+	spaces := namespacesOf(marked(t, mark))
+	if n := len(spaces); n < times(20, 100) {
+		t.Fatalf("there are %d namespaces: %v", n, spaces)
+	}
+	must(t, harness.Process.Kill())
+	killed := time.Now()
+	_ = harness.Wait() // it was killed
+	// A namespace that nobody is in is gone, and so are its mounts.
+	inside := func() (left []string) {
+		everybody, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		must(t, err)
+		for space, path := range namespacesOf(everybody) {
+			if _, ok := spaces[space]; ok {
+				left = append(left, path)
+			}
+		}
+		return left
+	}
+	for len(marked(t, mark))+len(inside()) > 0 {
+		if time.Since(killed) > 10*time.Second { // the promise is 1 s; this machine may be busy
+			t.Fatalf("%v, %v outlived the harness", marked(t, mark), inside())
+		}
+		runtime.Gosched()
+	}
+	t.Logf("nothing is left %v after the end of the harness", time.Since(killed).Round(time.Millisecond))
+	// The next command of any harness removes the control groups.
+	sh(t, w, "true", workspace.Command{})
+	for _, pattern := range []string{"/sys/fs/cgroup/*/dsh-%d-*", "/sys/fs/cgroup/*/*/*/dsh-%d-*"} {
+		left, err := filepath.Glob(fmt.Sprintf(pattern, harness.Process.Pid))
+		must(t, err)
+		if len(left) > 0 {
+			t.Errorf("groups are left: %v", left)
+		}
+	}
+}
+
+// namespacesOf maps the namespaces of mounts that processes are in, of which each sandbox has its own, to one of the processes.
+func namespacesOf(paths []string) map[string]string {
+	spaces := map[string]string{}
+	for _, path := range paths {
+		if space, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns", "mnt")); err == nil { // else it has ended
+			spaces[space] = path
+		}
+	}
+	return spaces
+}
+
+func TestTrust_T07_TheFolderIsGoneInASandbox(t *testing.T) {
+	w, dir := confined(t, nil)
+	sub := filepath.Join(dir, "sub")
+	must(t, os.Mkdir(sub, 0o755))
+	for _, script := range []string{`rm -rf "$PWD"`, "mv ../sub ../moved", `cd ..; rm -rf sub; mkdir sub; rm -rf sub`} {
+		must(t, os.MkdirAll(sub, 0o755))
+		sh(t, w, script, workspace.Command{Dir: "sub"})
+		if _, err := w.Exec().Run(t.Context(), workspace.Command{Args: []string{"true"}, Dir: "sub"}); !errors.Is(err, workspace.ErrNoFolder) {
+			t.Errorf("%s: %v", script, err)
+		}
+		if out, result := sh(t, w, "echo hi", workspace.Command{}); out != "hi\n" || result.Code != 0 {
+			t.Errorf("after %s: %q %+v", script, out, result)
+		}
+	}
+	// The session's folder itself cannot go: it is mounted. What is in it can.
+	out, result := sh(t, w, `touch f; rm -rf "$PWD"; mv "$PWD" ../away; chmod 000 .; pwd`, workspace.Command{})
+	if _, err := os.Lstat(filepath.Join(dir, "f")); err == nil || result.Code != 0 || !strings.HasSuffix(out, dir+"\n") {
+		t.Errorf("%q %+v %v", out, result, err)
+	}
+	must(t, os.Chmod(dir, 0o755))
+	if out, result := sh(t, w, "echo hi", workspace.Command{}); out != "hi\n" || result.Code != 0 {
+		t.Errorf("the next command: %q %+v", out, result)
+	}
+	must(t, os.RemoveAll(dir)) // somebody else can remove it
+	if _, err := w.Exec().Run(t.Context(), workspace.Command{Args: []string{"true"}}); !errors.Is(err, workspace.ErrNoFolder) {
+		t.Errorf("the session's folder is gone: %v", err)
+	}
+	must(t, os.Mkdir(dir, 0o755))
+	if out, _ := sh(t, w, "echo hi", workspace.Command{}); out != "hi\n" {
+		t.Errorf("after it was made again: %q", out)
+	}
+}
+
 // leavings counts mounts and control groups of ours.
 func leavings(t testing.TB) string {
 	t.Helper()
@@ -340,7 +459,7 @@ func TestCachesAreKeptApart(t *testing.T) {
 	}
 }
 
-func BenchmarkTrust_S08_ConfinedStart(b *testing.B) {
+func BenchmarkConfinedStart(b *testing.B) {
 	w, _ := confined(b, nil)
 	bare := workspacetest.Open(b, with(free), workspace.Options{Dir: w.Dir()})
 	measure := func(w workspace.Workspace) []time.Duration {

@@ -48,29 +48,26 @@ func TestTrust_S10_TheKernelDoesWhatTheModelSays(t *testing.T) {
 	})
 	list := filepath.Join(dir, "list")
 	base := realDirBeside(t)
-	n := 0
-	// rapid has no number of its own for one test; its loop is ours, and each tree has a seed.
-	for range times(60, 1000) {
-		n++
+	for n := range times(40, 1000) {
 		root := filepath.Join(base, fmt.Sprint(n))
 		made := rapid.Custom(func(t *rapid.T) (tree struct {
 			dirs []string
 			places
 		}) {
-			for range rapid.IntRange(1, 9).Draw(t, "folders") {
+			for range rapid.IntRange(3, 12).Draw(t, "folders") {
 				parent := root
-				if len(tree.dirs) > 0 && rapid.Bool().Draw(t, "deeper") {
+				if len(tree.dirs) > 0 && rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "deeper") {
 					parent = rapid.SampledFrom(tree.dirs).Draw(t, "parent")
 				}
 				tree.dirs = append(tree.dirs, filepath.Join(parent, fmt.Sprintf("d%d", len(tree.dirs))))
 			}
 			for _, d := range tree.dirs {
-				switch rapid.IntRange(0, 5).Draw(t, "kind") {
-				case 0, 1:
+				switch rapid.SampledFrom([]string{"as above", "write", "as above", "protect", "as above", "write", "mask"}).Draw(t, "kind") {
+				case "write":
 					tree.write = append(tree.write, d)
-				case 2:
+				case "protect":
 					tree.protect = append(tree.protect, d)
-				case 3:
+				case "mask":
 					tree.mask = append(tree.mask, d)
 				}
 			}

@@ -303,45 +303,53 @@ func TestTrust_T07_TheFolderOfACommandIsGone(t *testing.T) {
 	}
 }
 
+// inBoth runs a test in a workspace that confines commands, as far as this machine can, and in one that does not.
+func inBoth(t *testing.T, test func(*testing.T, workspace.Workspace)) {
+	t.Run("confined", func(t *testing.T) { test(t, workspacetest.Open(t, local.Plugin.Definition(), workspace.Options{})) })
+	t.Run("free", func(t *testing.T) { test(t, open(t, workspace.Options{})) })
+}
+
 func TestTrust_T09_NoInputNoTerminal(t *testing.T) {
 	t.Parallel()
-	w := open(t, workspace.Options{})
-	out, result := sh(t, w, `cat; read x; echo "[$x]"; (exec < /dev/tty) 2>/dev/null || echo no terminal; git --no-pager version >/dev/null; echo $PAGER $TERM`, workspace.Command{Timeout: 20 * time.Second})
-	if out != "[]\nno terminal\ncat dumb\n" || result.TimedOut {
-		t.Errorf("%q, %+v", out, result)
-	}
+	inBoth(t, func(t *testing.T, w workspace.Workspace) {
+		out, result := sh(t, w, `cat; read x; echo "[$x]"; (exec < /dev/tty) 2>/dev/null || echo no terminal; git --no-pager version >/dev/null; echo $PAGER $TERM`, workspace.Command{Timeout: 20 * time.Second})
+		if out != "[]\nno terminal\ncat dumb\n" || result.TimedOut {
+			t.Errorf("%q, %+v", out, result)
+		}
+	})
 }
 
 func TestTrust_T10_FactsAreSeparate(t *testing.T) {
 	t.Parallel()
-	w := open(t, workspace.Options{})
-	for _, c := range []struct {
-		script string
-		want   workspace.Result
-	}{
-		{"exit 0", workspace.Result{}},
-		{"exit 124", workspace.Result{Code: 124}},
-		{"exit 125", workspace.Result{Code: 125}},
-		{"exit 126", workspace.Result{Code: 126}},
-		{"exit 127", workspace.Result{Code: 127}},
-		{"exit 137", workspace.Result{Code: 137}},
-		{"kill -TERM $$", workspace.Result{Code: -1, Signal: "SIGTERM"}},
-		{"kill -SEGV $$", workspace.Result{Code: -1, Signal: "SIGSEGV"}},
-		{"bash -c 'kill -9 $$'; exit $?", workspace.Result{Code: 137}},
-		{"trap 'exit 0' TERM; sleep 300 & wait", workspace.Result{TimedOut: true}},
-		{"trap 'exit 7' TERM; sleep 300 & wait", workspace.Result{Code: 7, TimedOut: true}},
-		{"no-such-command-at-all", workspace.Result{Code: 127}},
-	} {
-		command := workspace.Command{Timeout: 20 * time.Second}
-		if c.want.TimedOut {
-			command.Timeout = 500 * time.Millisecond
+	inBoth(t, func(t *testing.T, w workspace.Workspace) {
+		for _, c := range []struct {
+			script string
+			want   workspace.Result
+		}{
+			{"exit 0", workspace.Result{}},
+			{"exit 124", workspace.Result{Code: 124}},
+			{"exit 125", workspace.Result{Code: 125}},
+			{"exit 126", workspace.Result{Code: 126}},
+			{"exit 127", workspace.Result{Code: 127}},
+			{"exit 137", workspace.Result{Code: 137}},
+			{"kill -TERM $$", workspace.Result{Code: -1, Signal: "SIGTERM"}},
+			{"kill -SEGV $$", workspace.Result{Code: -1, Signal: "SIGSEGV"}},
+			{"bash -c 'kill -9 $$'; exit $?", workspace.Result{Code: 137}},
+			{"trap 'exit 0' TERM; sleep 300 & wait", workspace.Result{TimedOut: true}},
+			{"trap 'exit 7' TERM; sleep 300 & wait", workspace.Result{Code: 7, TimedOut: true}},
+			{"no-such-command-at-all", workspace.Result{Code: 127}},
+		} {
+			command := workspace.Command{Timeout: 20 * time.Second}
+			if c.want.TimedOut {
+				command.Timeout = 500 * time.Millisecond
+			}
+			_, got := sh(t, w, c.script, command)
+			got.Duration, got.Leftover, got.Sandbox = 0, 0, ""
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%s: %+v, want %+v", c.script, got, c.want)
+			}
 		}
-		_, got := sh(t, w, c.script, command)
-		got.Duration, got.Leftover, got.Sandbox = 0, 0, ""
-		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", c.script, got, c.want)
-		}
-	}
+	})
 }
 
 // A command that attacks its guardian gains nothing but its own end.
