@@ -1,0 +1,68 @@
+package permission
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/dsh-harness/dsh/plugin"
+	"github.com/dsh-harness/dsh/tool"
+	"github.com/dsh-harness/dsh/workspace"
+)
+
+// confine keeps commands of a session from what rules deny by path, however a program comes
+// by the name. Of a pattern it knows the folder that a /** at its end stands in; other
+// wildcards are only judged by the names in a command line.
+func (k *Keeper) confine(ctx context.Context, c *workspace.Confinement, next plugin.Next[*workspace.Confinement, *workspace.Confinement]) (*workspace.Confinement, error) {
+	k.mu.Lock()
+	of := k.sessions[c.Session]
+	k.mu.Unlock()
+	if of.dir == "" {
+		return next(ctx, c) // no call of the session was decided about
+	}
+	// What cannot be read was a reason to ask a person, who allowed the call.
+	set, _ := k.rules(ctx, nil, of.dir)
+	set.add(of.rules...)
+	for _, r := range set.deny {
+		if r.spec != paths || r.tool != "" {
+			continue
+		}
+		for _, place := range r.path.places(surroundings{dir: of.dir, home: k.home}) {
+			place = resolve(place)
+			if r.kind == tool.AccessRead {
+				c.Mask = append(c.Mask, place)
+			} else {
+				c.Protect = append(c.Protect, place)
+			}
+		}
+	}
+	return next(ctx, c)
+}
+
+// places returns the files and folders that a pattern is about, as far as they have names.
+func (p *pathPattern) places(s surroundings) []string {
+	named := *p
+	if p.from == anyDepth {
+		named.from = fromFolder
+	}
+	named.pattern = strings.TrimSuffix(p.pattern, "/**")
+	if strings.ContainsAny(named.pattern, `*?[{\`) {
+		return nil
+	}
+	var places []string
+	for _, glob := range named.globs(s) {
+		places = append(places, filepath.FromSlash(unescape(glob)))
+	}
+	return places
+}
+
+// resolve follows the links in a path, as far as the file or its folder exists.
+func resolve(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
