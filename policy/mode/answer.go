@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/tool"
+	"github.com/dsh-harness/dsh/workspace"
 )
 
 // answer has a person asked about a call that needs it. Where nobody can answer the
@@ -16,7 +19,16 @@ func (m *manager) answer(ctx context.Context, p *tool.Pending, next plugin.Next[
 	if p.Verdict.Decision != tool.Ask {
 		return next(ctx, p)
 	}
-	answer, err := m.ask(ctx, p)
+	if by, ok := p.ApprovedAlready(); ok {
+		p.Settle(true, by, "the user edited and allowed it")
+		return next(ctx, p)
+	}
+	mode := m.Mode(p.Call.Session)
+	answer, err := m.ask(ctx, p, mode)
+	if err == nil && answer.Arguments != nil {
+		// It is decided about again; until then, as far as anybody looks at it, it is allowed.
+		err = p.Amend(answer.By, answer.Arguments)
+	}
 	switch {
 	case err == nil:
 		p.Settle(answer.Allow, answer.By, reasonOf(answer))
@@ -28,7 +40,7 @@ func (m *manager) answer(ctx context.Context, p *tool.Pending, next plugin.Next[
 	return next(ctx, p)
 }
 
-func (m *manager) ask(ctx context.Context, p *tool.Pending) (policy.Answer, error) {
+func (m *manager) ask(ctx context.Context, p *tool.Pending, mode policy.Mode) (policy.Answer, error) {
 	approvals, ok := policy.Approvals.Current(m.scope)
 	if !ok {
 		return policy.Answer{}, policy.ErrNobody
@@ -37,19 +49,62 @@ func (m *manager) ask(ctx context.Context, p *tool.Pending) (policy.Answer, erro
 	if p.Call.Asking != nil {
 		p.Call.Asking(accesses)
 	}
-	scope := m.scope
-	if p.Call.Session != nil {
-		scope = p.Call.Session.Scope()
+	request := policy.Request{
+		Call: p.Call, Accesses: accesses, Reason: p.Verdict.Reason, By: p.Verdict.By, Digest: m.digest(p.Call, mode),
 	}
-	return approvals.Ask(ctx, scope, policy.Request{
-		Call: p.Call, Accesses: accesses, Reason: p.Verdict.Reason, By: p.Verdict.By,
-	})
+	if m.ruleWouldDo(p, accesses, mode) {
+		request.Rules = m.suggest(p.Call, nil)
+	}
+	return approvals.Ask(ctx, m.scopeOf(p.Call), request)
+}
+
+// digest names what an answer about a call allows.
+func (m *manager) digest(c *tool.Call, mode policy.Mode) [32]byte {
+	fingerprint := ""
+	if rules, ok := policy.Rules.Current(m.scope); ok {
+		fingerprint = rules.Fingerprint()
+	}
+	return policy.Digest(c, os.Environ(), string(mode), m.settings, fingerprint)
+}
+
+// ruleWouldDo reports whether a rule that allows the call would have kept it from being asked about.
+func (m *manager) ruleWouldDo(p *tool.Pending, accesses []tool.Access, mode policy.Mode) bool {
+	for _, o := range p.Opinions() {
+		if o.Decision == tool.Ask && o.Part == "" && !strings.HasPrefix(o.By, signed) {
+			return false
+		}
+	}
+	for _, a := range accesses {
+		if m.rules().judge(mode, p.Call, a).permitted == tool.Ask {
+			return false
+		}
+	}
+	return true
+}
+
+// suggest returns rules that would allow a call, narrowest first.
+func (m *manager) suggest(c *tool.Call, refused []workspace.Refusal) []string {
+	rules, ok := policy.Rules.Current(m.scope)
+	if !ok {
+		return nil
+	}
+	return rules.Suggest(c, refused)
+}
+
+// scopeOf is the scope of the agent that makes a call.
+func (m *manager) scopeOf(c *tool.Call) *plugin.Scope {
+	if c.Session == nil {
+		return m.scope
+	}
+	return c.Session.Scope()
 }
 
 func reasonOf(a policy.Answer) string {
 	switch {
 	case a.Reason != "":
 		return a.Reason
+	case a.Arguments != nil:
+		return "the user edited and allowed it"
 	case a.Allow:
 		return "the user allowed it"
 	default:
@@ -62,8 +117,7 @@ func (m *manager) advice(p *tool.Pending) string {
 	for _, mode := range policy.Modes() {
 		strictest := tool.Allow
 		for _, a := range p.Definition.Access(p.Call) {
-			d, _ := m.rules().judge(mode, p.Call, a)
-			strictest = max(strictest, d)
+			strictest = max(strictest, m.rules().judge(mode, p.Call, a).decision)
 		}
 		if strictest <= tool.Confined {
 			return fmt.Sprintf("the user can allow it with --permission-mode %s", mode)

@@ -15,7 +15,7 @@ func enforce(ctx context.Context, p *tool.Prepared, next plugin.Next[*tool.Prepa
 	case p.Digest == [32]byte{}:
 		return refused(p, "nobody decided about it"), nil
 	case p.Digest != tool.Digest(p.Call):
-		return refused(p, "its arguments are not those that were decided on"), nil
+		return refused(p, "it is not any more what was decided on"), nil
 	case p.Verdict.Decision > tool.Confined:
 		return refused(p, fmt.Sprintf("the decision is %s", p.Verdict.Decision)), nil
 	}

@@ -16,31 +16,37 @@
 // A place is a path from the root or from ~, or names that stand anywhere below a
 // root of the workspace; * stands for any part of one name. It covers what is below.
 //
-// The plugin takes part in [tool.PreExecute] at the stages Decide and Answer, and in
-// [tool.Execution] at the stage Permission, where it refuses every call that does not
-// do exactly what was decided on. Its listeners run on the goroutines of agents.
+// The plugin takes part in [tool.PreExecute] at the stages Decide and Answer; in [tool.Execution] at the
+// stage Permission, where it refuses every call that does not do exactly what was decided on, and asks whether what the
+// sandbox refused may be done, and at the stage Sandbox; and in [workspace.Confining]. It serves [policy.ModeService], by which the mode of a
+// session is switched while it runs. Its listeners run on the goroutines of agents.
 package mode
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 
+	"github.com/dsh-harness/dsh/agent"
 	"github.com/dsh-harness/dsh/internal/home"
 	"github.com/dsh-harness/dsh/internal/nearest"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy"
+	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/tool"
+	"github.com/dsh-harness/dsh/workspace"
 )
 
 // Plugin decides by mode.
 var Plugin = plugin.Plugin[Config]{
 	Name:    "permission-mode",
 	Doc:     "Decides by permission mode what a call may do, and has a person asked where the mode says so.",
-	Needs:   []plugin.Need{policy.Approvals.Optional()},
+	Needs:   []plugin.Need{policy.Approvals.Optional(), policy.Rules.Optional()},
 	Default: func() Config { return Config{Mode: policy.WorkspaceWrite} },
 	Start:   start,
 }
@@ -105,34 +111,60 @@ func start(_ context.Context, s *plugin.Scope, c Config) error {
 	if err != nil {
 		return fmt.Errorf("find the harness's own files, to keep them masked: %w", err)
 	}
-	m := &manager{scope: s, mode: c.Mode, rules: sync.OnceValue(func() *rules { return newRules(user, dirs, c) })}
+	settings, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("spell the configuration: %w", err)
+	}
+	m := &manager{
+		scope: s, configured: c.Mode, settings: string(settings), sessions: map[string]policy.Mode{},
+		rules: sync.OnceValue(func() *rules { return newRules(user, dirs, c) }),
+	}
 	return errors.Join(
+		registered(session.Types.Add(s, policy.ModeSwitched, session.EventType{
+			Doc: "the permission mode of the session from the next call on", Data: reflect.TypeFor[policy.ModeData](),
+		})),
+		policy.ModeService.Provide(s, m),
+		registered(agent.SessionStart.On(s, m.began)),
+		registered(session.Gone.On(s, m.forget)),
 		registered(tool.PreExecute.On(s, m.decide, plugin.At(tool.Decide))),
 		registered(tool.PreExecute.On(s, m.answer, plugin.At(tool.Answer))),
 		registered(tool.Execution.On(s, enforce, plugin.At(tool.Permission))),
+		registered(tool.Execution.On(s, m.widen, plugin.At(tool.Permission))),
+		registered(tool.Execution.On(s, m.run, plugin.At(tool.Sandbox))),
+		registered(workspace.Confining.On(s, m.confine)),
 	)
 }
 
 func registered(_ func(context.Context) error, err error) error { return err }
 
-// manager is one life of the plugin.
+// manager is one life of the plugin; it is what [policy.ModeService] provides.
 type manager struct {
-	scope *plugin.Scope
-	mode  policy.Mode
-	rules func() *rules
+	scope      *plugin.Scope
+	configured policy.Mode
+	settings   string // the configuration, for digests
+	rules      func() *rules
+
+	mu       sync.Mutex
+	sessions map[string]policy.Mode // by id, of those whose mode is known
 }
 
-// name is how the mode signs its decisions.
-func (m *manager) name() string { return "mode " + string(m.mode) }
-
 func (m *manager) decide(ctx context.Context, p *tool.Pending, next plugin.Next[*tool.Pending, tool.Verdict]) (tool.Verdict, error) {
+	mode := m.Mode(p.Call.Session)
+	by := signed + string(mode)
 	accesses := p.Definition.Access(p.Call)
 	if len(accesses) == 0 {
-		p.Raise(tool.Allow, m.name(), "it touches nothing outside of the harness")
+		p.Raise(tool.Allow, by, "it touches nothing outside of the harness")
 	}
+	permit, permitted := p.Permitted()
 	for _, a := range accesses {
-		d, reason := m.rules().judge(m.mode, p.Call, a)
-		p.Raise(d, m.name(), reason)
+		f := m.rules().judge(mode, p.Call, a)
+		if permitted && f.permitted < f.decision {
+			f.decision, f.reason = f.permitted, permit.Reason
+		}
+		p.Raise(f.decision, by, f.reason)
+		for _, path := range f.beyond {
+			p.Note(tool.Opinion{Decision: f.decision, By: by, Reason: "it may be written once the call is allowed", Part: path})
+		}
 	}
 	return next(ctx, p)
 }

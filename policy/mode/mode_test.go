@@ -36,6 +36,12 @@ type level struct {
 
 func (l level) Sandbox() (workspace.SandboxLevel, string) { return l.sandbox, "" }
 
+// judged is what a mode makes of an access.
+func judged(r *rules, m policy.Mode, c *tool.Call, a tool.Access) (tool.Decision, string) {
+	f := r.judge(m, c, a)
+	return f.decision, f.reason
+}
+
 // world is a home, a project in it, and what lies around.
 type world struct {
 	home, project, outside string
@@ -128,7 +134,7 @@ func TestThePolicyTable(t *testing.T) {
 		} {
 			fmt.Fprintf(&b, "\n%-8s %-25s", a.kind, a.target)
 			for _, m := range policy.Modes() {
-				d, reason := r.judge(m, w.call(sandbox), tool.Access{Kind: a.kind, Target: a.target})
+				d, reason := judged(r, m, w.call(sandbox), tool.Access{Kind: a.kind, Target: a.target})
 				if reason == "" || strings.Contains(reason, "\n") {
 					t.Errorf("%s %s in mode %s: the reason is %q", a.kind, a.target, m, reason)
 				}
@@ -211,7 +217,7 @@ func TestNoNameGetsAroundAPlace(t *testing.T) {
 		{"teleport", "x", tool.Deny, "unknown kind of access"},
 	} {
 		t.Run(fmt.Sprintf("%s %q", c.kind, c.target), func(t *testing.T) {
-			d, reason := r.judge(policy.WorkspaceWrite, w.call(workspace.SandboxNone), tool.Access{Kind: c.kind, Target: c.target})
+			d, reason := judged(r, policy.WorkspaceWrite, w.call(workspace.SandboxNone), tool.Access{Kind: c.kind, Target: c.target})
 			if d != c.want || !strings.Contains(reason, c.reason) {
 				t.Errorf("got %v: %s\nwant %v: …%s…", d, reason, c.want, c.reason)
 			}
@@ -228,7 +234,7 @@ func TestNamesAboveTheWorkspaceDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &tool.Call{Workspace: workspacetest.Open(t, local.Plugin.Definition(), workspace.Options{Dir: nested})}
-	if d, reason := r.judge(policy.WorkspaceWrite, c, tool.Access{Kind: tool.AccessWrite, Target: "main.go"}); d != tool.Allow {
+	if d, reason := judged(r, policy.WorkspaceWrite, c, tool.Access{Kind: tool.AccessWrite, Target: "main.go"}); d != tool.Allow {
 		t.Errorf("got %v: %s", d, reason)
 	}
 }
@@ -251,7 +257,7 @@ func TestConfigurationWidensAndNarrows(t *testing.T) {
 		{tool.Access{Kind: tool.AccessWrite, Target: "deploy/prod.txt"}, tool.Allow},
 		{tool.Access{Kind: tool.AccessWrite, Target: "AGENTS.md"}, tool.Allow},
 	} {
-		if d, reason := r.judge(policy.WorkspaceWrite, w.call(workspace.SandboxNone), c.access); d != c.want {
+		if d, reason := judged(r, policy.WorkspaceWrite, w.call(workspace.SandboxNone), c.access); d != c.want {
 			t.Errorf("%s %s: got %v (%s), want %v", c.access.Kind, c.access.Target, d, reason, c.want)
 		}
 	}
@@ -304,6 +310,7 @@ type pipeline struct {
 	tool.Registry
 	scope *plugin.Scope
 	ran   int
+	body  func(ctx context.Context) (tool.Result, error) // of the tool, when it does more than return
 }
 
 type workInput struct {
@@ -322,8 +329,11 @@ func newPipeline(t *testing.T, c Config, who policy.Approver, more ...plugin.Chi
 			as = append(as, tool.Access{Kind: tool.AccessExecute, Target: strings.Split(line, `"`)[0]})
 		}
 		return as
-	}}, func(context.Context, *tool.Call, workInput) (tool.Result, error) {
+	}}, func(ctx context.Context, _ *tool.Call, _ workInput) (tool.Result, error) {
 		p.ran++
+		if p.body != nil {
+			return p.body(ctx)
+		}
 		return tool.Text("done"), nil
 	})
 	children := []plugin.Child{
@@ -347,7 +357,7 @@ func newPipeline(t *testing.T, c Config, who policy.Approver, more ...plugin.Chi
 			t.Error(err)
 		}
 	})
-	if _, err := tree.Root().MountAll(append(children, more...)...); err != nil {
+	if _, err := tree.Root().MountAll(append(more, children...)...); err != nil {
 		t.Fatal(err)
 	}
 	if err := tree.Settle(context.Background()); err != nil {
@@ -386,6 +396,9 @@ func TestAskingAPerson(t *testing.T) {
 		{"the strictest access counts", policy.WorkspaceWrite, &person{answer: policy.Answer{Allow: true}}, `{"run":"make","write":"../x"}`,
 			"Error: denied: ../x lies outside of the folders that may be written: " + strings.Join(w.workspace.Roots(), ", "), tool.Deny, 0},
 		{"everything", policy.FullAccess, nil, `{"run":"make"}`, "done", tool.Allow, 0},
+		{"elsewhere", policy.FullAccess, nil, `{"write":"../x"}`, "done", tool.Allow, 0},
+		{"elsewhere, asked", policy.AskFirst, &person{answer: policy.Answer{Allow: true}}, `{"write":"../x"}`, "done", tool.Allow, 1},
+		{"a control file elsewhere", policy.FullAccess, &person{}, `{"write":"../.bashrc"}`, "Error: denied: the user did not allow it", tool.Deny, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var who policy.Approver
@@ -436,18 +449,20 @@ func (f asker) Ask(ctx context.Context, _ *plugin.Scope, _ policy.Request) (poli
 }
 
 // An approval is for exactly one call.
-func TestOnlyWhatWasDecidedOnRuns(t *testing.T) {
+func TestTrust_P05_OnlyWhatWasDecidedOnRuns(t *testing.T) {
 	w := newWorld(t)
 	const start = "Error: denied: work did not run, because "
+	elsewhere := workspacetest.Open(t, local.Plugin.Definition(), workspace.Options{Dir: w.outside})
 	for _, c := range []struct {
 		name   string
 		change func(*tool.Prepared)
 		want   string
 	}{
 		{"unchanged", func(*tool.Prepared) {}, "done"},
-		{"another argument", func(p *tool.Prepared) { p.Call.Arguments = []byte(`{"write":"b.go"}`) }, start + "its arguments are not those that were decided on"},
-		{"one byte", func(p *tool.Prepared) { p.Call.Arguments[len(p.Call.Arguments)-3] ^= 1 }, start + "its arguments are not those that were decided on"},
-		{"another tool", func(p *tool.Prepared) { p.Call.Name = "work2" }, "Error: denied: work2 did not run, because its arguments are not those that were decided on"},
+		{"another argument", func(p *tool.Prepared) { p.Call.Arguments = []byte(`{"write":"b.go"}`) }, start + "it is not any more what was decided on"},
+		{"one byte", func(p *tool.Prepared) { p.Call.Arguments[len(p.Call.Arguments)-3] ^= 1 }, start + "it is not any more what was decided on"},
+		{"another folder", func(p *tool.Prepared) { p.Call.Workspace = elsewhere }, start + "it is not any more what was decided on"},
+		{"another tool", func(p *tool.Prepared) { p.Call.Name = "work2" }, "Error: denied: work2 did not run, because it is not any more what was decided on"},
 		{"no decision", func(p *tool.Prepared) { p.Digest = [32]byte{} }, start + "nobody decided about it"},
 		{"a denied call", func(p *tool.Prepared) { p.Verdict.Decision = tool.Deny }, start + "the decision is deny"},
 	} {
@@ -474,7 +489,7 @@ func TestAMaskedLinkIsMaskedByItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, target := range []string{"~/.gnupg/file", "../.gnupg/file", w.home + "/.gnupg/file"} {
-		if d, reason := r.judge(policy.FullAccess, w.call(workspace.SandboxNone), tool.Access{Kind: tool.AccessRead, Target: target}); d != tool.Deny {
+		if d, reason := judged(r, policy.FullAccess, w.call(workspace.SandboxNone), tool.Access{Kind: tool.AccessRead, Target: target}); d != tool.Deny {
 			t.Errorf("%s: got %v: %s", target, d, reason)
 		}
 	}
@@ -486,7 +501,7 @@ func TestOnesOwnHomeIsNotSomebodyElses(t *testing.T) {
 	for target, want := range map[string]tool.Decision{
 		"/home/me/notes.txt": tool.Allow, "/home/me": tool.Allow, "/home/me/.ssh": tool.Deny, "/home/mel/notes.txt": tool.Deny, "/root/notes.txt": tool.Deny,
 	} {
-		if d, reason := r.judge(policy.FullAccess, w.call(workspace.SandboxNone), tool.Access{Kind: tool.AccessRead, Target: target}); d != want {
+		if d, reason := judged(r, policy.FullAccess, w.call(workspace.SandboxNone), tool.Access{Kind: tool.AccessRead, Target: target}); d != want {
 			t.Errorf("%s: got %v: %s", target, d, reason)
 		}
 	}
@@ -494,7 +509,7 @@ func TestOnesOwnHomeIsNotSomebodyElses(t *testing.T) {
 
 func TestACallWithoutAWorkspaceTouchesNoFile(t *testing.T) {
 	r := newRules("/home/me", home.Dirs{State: "/s", Config: "/c"}, Config{})
-	d, reason := r.judge(policy.FullAccess, &tool.Call{}, tool.Access{Kind: tool.AccessRead, Target: "x"})
+	d, reason := judged(r, policy.FullAccess, &tool.Call{}, tool.Access{Kind: tool.AccessRead, Target: "x"})
 	if d != tool.Deny || reason != "there is no workspace to find x in" {
 		t.Errorf("got %v: %s", d, reason)
 	}
@@ -508,7 +523,7 @@ func BenchmarkJudgeRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if d, reason := r.judge(policy.WorkspaceWrite, c, tool.Access{Kind: tool.AccessRead, Target: "f12.txt"}); d != tool.Allow {
+		if d, reason := judged(r, policy.WorkspaceWrite, c, tool.Access{Kind: tool.AccessRead, Target: "f12.txt"}); d != tool.Allow {
 			b.Fatal(reason)
 		}
 	}

@@ -39,62 +39,87 @@ func newRules(user string, dirs home.Dirs, c Config) *rules {
 	}
 }
 
+// finding is what a mode makes of one access.
+type finding struct {
+	decision tool.Decision
+	reason   string
+	// permitted is what it is where a rule that a person made allows the call: less than
+	// decision only where the mode alone asks.
+	permitted tool.Decision
+	// beyond holds what the call may write, once it is allowed, that the roots or the sandbox
+	// would not let it write: absolute paths without links.
+	beyond []string
+}
+
+// found is a finding that no rule changes.
+func found(d tool.Decision, format string, a ...any) finding {
+	return finding{decision: d, reason: fmt.Sprintf(format, a...), permitted: d}
+}
+
 // judge says what mode m makes of one access, and why.
-func (r *rules) judge(m policy.Mode, c *tool.Call, a tool.Access) (tool.Decision, string) {
+func (r *rules) judge(m policy.Mode, c *tool.Call, a tool.Access) finding {
 	row := table(m)
 	switch a.Kind {
 	case tool.AccessRead, tool.AccessWrite:
 		return r.judgeFile(m, row, c, a)
 	case tool.AccessExecute:
-		level := workspace.SandboxNone
-		if c.Workspace != nil {
-			level, _ = c.Workspace.Sandbox()
-		}
-		d := row.execute(level)
-		switch d {
-		case tool.Allow:
-			return d, fmt.Sprintf("mode %s allows commands", m)
-		case tool.Confined:
-			return d, "commands run in the sandbox"
-		case tool.Ask, tool.Deny:
-		}
-		if m != policy.AskFirst {
-			return d, fmt.Sprintf("mode %s asks about a command where the sandbox is %s, because nothing confines it", m, level)
-		}
-		return d, fmt.Sprintf("mode %s asks about every command", m)
+		return r.judgeCommand(m, row, c, a.Target)
 	case tool.AccessNetwork:
-		return row.network, fmt.Sprintf("mode %s: connecting to %s", m, a.Target)
+		return lifted(m, found(row.network, "mode %s: connecting to %s", m, a.Target), tool.Allow)
 	}
-	return tool.Deny, fmt.Sprintf("%q is an unknown kind of access", a.Kind)
+	return found(tool.Deny, "%q is an unknown kind of access", a.Kind)
 }
 
-func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) (tool.Decision, string) {
+// lifted lets a rule make a question of the mode into to. In a mode that changes nothing no rule does.
+func lifted(m policy.Mode, f finding, to tool.Decision) finding {
+	if f.decision == tool.Ask && changes(m) {
+		f.permitted = to
+	}
+	return f
+}
+
+func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) finding {
 	if c.Workspace == nil {
-		return tool.Deny, "there is no workspace to find " + a.Target + " in"
+		return found(tool.Deny, "there is no workspace to find %s in", a.Target)
 	}
 	at, err := c.Workspace.FS().Locate(a.Target)
 	if err != nil {
-		return tool.Deny, err.Error()
+		return found(tool.Deny, "%v", err)
 	}
 	spot := newSpot(at, r.lexical(c, a.Target))
-	if reason := r.private(c, a, at, spot); reason != "" {
-		return tool.Deny, reason
+	reason := r.private(c, a, at, spot)
+	if reason == "" {
+		reason = r.holds(a, spot)
 	}
+	if reason != "" {
+		return found(tool.Deny, "%s", reason)
+	}
+	if a.Kind == tool.AccessRead {
+		return found(row.read, "mode %s allows reading", m)
+	}
+	f := r.judgeWrite(m, row, c, a, at)
+	if place := r.control.match(spot); place != "" && f.decision != tool.Deny {
+		f = found(tool.Ask, "%s is a control file (%s): what is in it is executed or obeyed later, so a person has to approve the change", a.Target, place)
+	}
+	if at.Root == "" && f.decision != tool.Deny {
+		f.beyond = []string{at.Path}
+	}
+	return f
+}
+
+// judgeWrite judges a change of a file that is neither private nor a control file.
+func (r *rules) judgeWrite(m policy.Mode, row row, c *tool.Call, a tool.Access, at workspace.Place) finding {
 	switch {
-	case a.Kind == tool.AccessRead:
-		return row.read, fmt.Sprintf("mode %s allows reading", m)
+	case at.Root == "" && row.outside == tool.Allow:
+		return found(row.outside, "mode %s allows changes everywhere", m)
 	case at.Root == "":
-		return row.outside, fmt.Sprintf("%s lies outside of the folders that may be written: %s", a.Target, strings.Join(c.Workspace.Roots(), ", "))
+		return found(row.outside, "%s lies outside of the folders that may be written: %s", a.Target, strings.Join(c.Workspace.Roots(), ", "))
 	case row.write == tool.Deny:
-		return row.write, fmt.Sprintf("mode %s allows no changes to files", m)
+		return found(row.write, "mode %s allows no changes to files", m)
+	case row.write == tool.Ask:
+		return lifted(m, found(row.write, "mode %s asks about every change to a file", m), tool.Allow)
 	}
-	if place := r.control.match(spot); place != "" {
-		return tool.Ask, fmt.Sprintf("%s is a control file (%s): what is in it is executed or obeyed later, so a person has to approve the change", a.Target, place)
-	}
-	if row.write == tool.Ask {
-		return row.write, fmt.Sprintf("mode %s asks about every change to a file", m)
-	}
-	return row.write, fmt.Sprintf("mode %s allows changes in the workspace", m)
+	return found(row.write, "mode %s allows changes in the workspace", m)
 }
 
 // private returns why nobody may touch what is at a place, "" when nothing forbids it.
@@ -108,12 +133,19 @@ func (r *rules) private(c *tool.Call, a tool.Access, at workspace.Place, spot sp
 	if sessions := r.sessionsOf(c); (r.own.match(spot) != "" || sessions != "" && isWithin(sessions, at.Path)) && !spilled(c, a, at) {
 		return fmt.Sprintf("%s is masked: it is the harness's own state", a.Target)
 	}
-	if a.Kind == tool.AccessRead {
-		if within := r.masked.existsBelow(spot); within != "" {
-			return fmt.Sprintf("%s holds %s, which is masked; search in folders beside that", a.Target, within)
-		}
-	}
 	return ""
+}
+
+// holds returns why a folder cannot be searched or changed as a whole, "" when it can.
+func (r *rules) holds(a tool.Access, spot spot) string {
+	within := r.masked.existsBelow(spot)
+	switch {
+	case within == "":
+		return ""
+	case a.Kind == tool.AccessRead:
+		return fmt.Sprintf("%s holds %s, which is masked; search in folders beside that", a.Target, within)
+	}
+	return fmt.Sprintf("%s holds %s, which is masked", a.Target, within)
 }
 
 // sessionsOf is the folder of all sessions, "" when none are kept.

@@ -79,7 +79,7 @@ func TestASessionReadsOnlyItsOwnSpill(t *testing.T) {
 			{tool.AccessRead, filepath.Join(dir, "another", "spill", "c1_1_0-bash.txt"), tool.Deny},
 			{tool.AccessRead, filepath.Join(c.Session.Dir(), "spill", "..", "log.jsonl"), tool.Deny},
 		} {
-			if d, reason := r.judge(policy.FullAccess, c, tool.Access{Kind: one.kind, Target: one.target}); d != one.want {
+			if d, reason := judged(r, policy.FullAccess, c, tool.Access{Kind: one.kind, Target: one.target}); d != one.want {
 				t.Errorf("%s %s: got %v (%s), want %v", one.kind, one.target, d, reason, one.want)
 			}
 		}

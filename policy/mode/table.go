@@ -16,20 +16,31 @@ type row struct {
 	network  tool.Decision
 }
 
-// table is the policy's table of modes. A write outside of the roots is refused
-// where asking about it could not make it possible: only the configuration makes roots.
+// table is the policy's table of modes. A write outside of the roots is denied where the sandbox
+// refuses it to commands, so that a file tool does not reach farther than they do.
 func table(m policy.Mode) row {
 	switch m {
 	case policy.ReadOnly, policy.Plan:
 		return row{tool.Allow, tool.Deny, tool.Deny, tool.Confined, tool.Ask, tool.Deny}
 	case policy.AskFirst:
-		return row{tool.Allow, tool.Ask, tool.Deny, tool.Ask, tool.Ask, tool.Ask}
+		return row{tool.Allow, tool.Ask, tool.Ask, tool.Ask, tool.Ask, tool.Ask}
 	case policy.WorkspaceWrite:
 		return row{tool.Allow, tool.Allow, tool.Deny, tool.Confined, tool.Ask, tool.Ask}
 	case policy.FullAccess:
 		return row{} // everything is allowed
 	}
 	return row{tool.Deny, tool.Deny, tool.Deny, tool.Deny, tool.Deny, tool.Deny}
+}
+
+// changes reports whether a mode lets anything be changed at all, which no rule makes it do.
+func changes(m policy.Mode) bool {
+	switch m {
+	case policy.ReadOnly, policy.Plan:
+		return false
+	case policy.AskFirst, policy.WorkspaceWrite, policy.FullAccess:
+		return true
+	}
+	return false
 }
 
 func (r row) execute(level workspace.SandboxLevel) tool.Decision {
