@@ -12,20 +12,21 @@ import (
 	"github.com/dsh-harness/dsh/internal/testllm"
 )
 
-// TestPolicy_TheTable makes the same calls in every mode where nobody can answer and there is no sandbox: what the
-// table allows has happened, what it denies or would ask about has not, the turn goes on, and the exit code tells.
+// TestPolicy_TheTable makes the same calls in every mode where nobody can answer: what the table allows has happened, what
+// it denies or would ask about has not, the turn goes on, and the exit code tells. Where there is no sandbox, commands are asked about.
 func TestPolicy_TheTable(t *testing.T) {
 	type world struct{ read, masked, write, control, outside, command bool }
 	for mode, want := range map[string]struct {
 		happens world
-		code    int // at least the control file asks
+		code    int
+		alone   int // the code where nothing confines commands
 	}{
-		"read-only":       {world{read: true}, 3},
-		"plan":            {world{read: true}, 3},
-		"ask":             {world{read: true}, 3},
-		"workspace-write": {world{read: true, write: true}, 3},
-		// Control files ask in each mode, and files elsewhere are the business of commands.
-		"full-access": {world{read: true, write: true, command: true}, 3},
+		"read-only": {world{read: true}, 0, 3}, // the command runs, and changes nothing
+		"plan":      {world{read: true}, 0, 3},
+		"ask":       {world{read: true}, 3, 3},
+		// Control files ask in each mode that lets files be changed.
+		"workspace-write": {world{read: true, write: true, command: true}, 3, 3},
+		"full-access":     {world{read: true, write: true, outside: true, command: true}, 3, 3},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			p := newPlace(t)
@@ -43,6 +44,10 @@ func TestPolicy_TheTable(t *testing.T) {
 				write("write", "b.txt"), write("control", ".git/hooks/pre-commit"), write("outside", outside),
 				testllm.Call{ID: "command", Name: "bash", Arguments: `{"command":"touch ran"}`},
 			), testllm.Text("done"))
+			if !p.confines() {
+				want.code = want.alone
+				want.happens.command = mode == "full-access"
+			}
 			o := p.dsh("run", "--permission-mode", mode, "hi")
 			if o.Code != want.code || o.Stdout != "done\n" {
 				t.Errorf("exit %d, want %d; stdout %q: %s", o.Code, want.code, o.Stdout, o.Stderr)
@@ -66,4 +71,10 @@ func TestPolicy_TheTable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// confines reports whether commands run in a full sandbox here.
+func (p *place) confines() bool {
+	p.t.Helper()
+	return strings.Contains(p.dsh("doctor", "--offline").Stdout, "ok   commands ")
 }
