@@ -12,6 +12,7 @@ import (
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy/approval"
 	"github.com/dsh-harness/dsh/policy/mode"
+	"github.com/dsh-harness/dsh/policy/permission"
 	"github.com/dsh-harness/dsh/policy/redaction"
 	"github.com/dsh-harness/dsh/policy/repetition"
 	"github.com/dsh-harness/dsh/prompt/assembler"
@@ -47,6 +48,7 @@ func Plugins() []plugin.Definition {
 		identity.Plugin.Definition(),
 		environment.Plugin.Definition(),
 		redaction.Plugin.Definition(),
+		permission.Plugin.Definition(),
 		mode.Plugin.Definition(),
 		approval.Plugin.Definition(),
 		repetition.Plugin.Definition(),

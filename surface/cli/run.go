@@ -20,6 +20,7 @@ import (
 // task holds the flags of run and resume.
 type task struct {
 	composition
+	ruleFlags
 	agent dsh.AgentOptions
 
 	file     string
@@ -36,6 +37,7 @@ type task struct {
 
 func (t *task) register(flags *pflag.FlagSet) {
 	t.composition.register(flags)
+	t.ruleFlags.register(flags)
 	flags.StringVarP(&t.file, "file", "f", "", "read the prompt, or more of it, from this `file`; - is standard input")
 	flags.StringVarP(&t.agent.Model, "model", "m", "", "`provider/model` to ask, see dsh models (DSH_MODEL)")
 	flags.StringVar(&t.agent.Effort, "effort", "", "reasoning `effort`, one of those that the model offers")
@@ -154,6 +156,7 @@ func (t *task) options(p *program) (dsh.Options, error) {
 	if t.mode != "" {
 		o.Set = append([]string{"permission-mode.mode=" + t.mode}, o.Set...)
 	}
+	o.Set = append(o.Set, t.ruleFlags.sets()...)
 	return o, nil
 }
 
