@@ -312,6 +312,7 @@ func TestSuggestions(t *testing.T) {
 	got := w.keeper.Suggest(w.call("bash", "command", "make"), []workspace.Refusal{
 		{Kind: workspace.RefusedNetwork, Target: "proxy.example.org:443"}, {Kind: workspace.RefusedNetwork, Target: "proxy.example.org:80"},
 		{Kind: workspace.RefusedWrite, Target: "/etc/x"}, {Kind: workspace.RefusedNetwork, Target: "bad host:1"},
+		{Kind: workspace.RefusedNetwork, Target: "127.0.0.1:8080"}, {Kind: workspace.RefusedNetwork, Target: "10.0.0.1:80"}, {Kind: workspace.RefusedNetwork, Target: "localhost:80"},
 	})
 	if d := cmp.Diff([]string{"WebFetch(domain:proxy.example.org)"}, got); d != "" {
 		t.Error(d)

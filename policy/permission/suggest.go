@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,10 +47,15 @@ func (s *subject) allowedBy(text string) bool {
 	return permit != nil
 }
 
+// suggestHosts returns rules for hosts. What lies in a private network takes more than its name, which no rule can say.
 func suggestHosts(refused []workspace.Refusal) []string {
 	var found []string
 	for _, r := range refused {
-		text := "WebFetch(domain:" + hostOf(r.Target) + ")"
+		host := hostOf(r.Target)
+		if at, err := netip.ParseAddr(host); err == nil && (!at.IsGlobalUnicast() || at.IsPrivate()) || host == "localhost" {
+			continue
+		}
+		text := "WebFetch(domain:" + host + ")"
 		if _, err := parseRule(text, tool.Allow); r.Kind == workspace.RefusedNetwork && err == nil && !slices.Contains(found, text) {
 			found = append(found, text)
 		}
