@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dsh-harness/dsh/internal/need"
 	"github.com/dsh-harness/dsh/policy/permission"
 )
 
@@ -256,5 +257,41 @@ func TestCase_o_apr_01_to_03_through_the_program(t *testing.T) {
 		`git add a && git commit -m "x && y; z"`, `echo "a | b" && git status`, "git log 2>&1", "git commit -F - <<'EOF'\nrm -rf /\nEOF")
 	if code != 0 || len(denied) != 0 {
 		t.Errorf("o-apr-03: exit %d, denied %q", code, denied)
+	}
+}
+
+// What is denied by path is kept from a command that finds it without naming it.
+func TestDeniedPathsAreHiddenFromCommands(t *testing.T) {
+	b := newBox(t)
+	o := b.run("policy", "explain", "--json", "true")
+	var e explained
+	if err := json.Unmarshal([]byte(o.stdout), &e); err != nil {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	if e.Sandbox.Level != "full" {
+		need.Missing(t, "commands are not fully confined here: allow user namespaces, with Landlock in the kernel")
+	}
+	b.write("secret.txt", "top")
+	b.write("keys/k", "top")
+	b.write("kept/f", "before")
+	script := b.write("script.yml", `
+- {id: deepseek, disabled: true}
+- {id: openai, disabled: true}
+- id: script
+  plugin: llm-replay
+  config:
+    answers:
+      - calls:
+          - {name: bash, arguments: {command: "n=secret; cat $n.txt key*/* > seen; cd kept; n=f; echo after > $n; cd ..; echo ran >> seen"}}
+      - text: done
+`)
+	o = b.run("run", "--patch", script, "--deny", "Read(secret.txt)", "--deny", "Read(keys/**)", "--deny", "Edit(kept/**)", "x")
+	if o.code != 0 {
+		t.Errorf("%+v", o)
+	}
+	for name, want := range map[string]string{"seen": "ran\n", "kept/f": "before"} {
+		if text, err := os.ReadFile(filepath.Join(b.dir, name)); err != nil || string(text) != want {
+			t.Errorf("%s holds %q (%v)", name, text, err)
+		}
 	}
 }
