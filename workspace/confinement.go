@@ -18,6 +18,7 @@ var Confining = plugin.NewWaterfall[*Confinement, *Confinement]("workspace/confi
 // has it at a time.
 type Confinement struct {
 	Session string  // id of the session of the workspace, "" when there is none
+	Dir     string  // the folder of the workspace
 	Command Command // what will run; changing it has no effect
 
 	// Write holds the files and folders that may be written, at first the roots.
@@ -48,8 +49,9 @@ type Network interface {
 // Refusal is something that a command wanted and the sandbox did not let it do.
 type Refusal struct {
 	Kind   RefusalKind `json:"kind"`
-	Target string      `json:"target"`         // host:port, or a path
-	Rule   string      `json:"rule,omitempty"` // what refused it, for people
+	Target string      `json:"target"`          // host:port, or a path
+	Rule   string      `json:"rule,omitempty"`  // what refused it, for people
+	Final  bool        `json:"final,omitempty"` // no grant would change it, so nobody need be asked
 }
 
 // RefusalKind tells what was refused.
