@@ -21,6 +21,9 @@ func (l Line) Destroys(s Surroundings) (why string) {
 
 // MayDestroy says why the line could do so: it deletes whole folders, and which is not literal. "" otherwise.
 func (l Line) MayDestroy(s Surroundings) (why string) {
+	if l.unread {
+		return "what it deletes is not known: " + l.Unclear
+	}
 	d := destruction{s: s, dir: s.Dir}
 	for _, c := range l.Commands {
 		if d.command(c); d.maybe != "" {
@@ -30,10 +33,14 @@ func (l Line) MayDestroy(s Surroundings) (why string) {
 	return ""
 }
 
+// maxLeft bounds how many folders of a line are remembered.
+const maxLeft = 16
+
 // destruction goes through the commands of a line.
 type destruction struct {
 	s     Surroundings
-	dir   string // where the line is by now, "" when that is not known
+	dir   string   // where the line is by now, "" when that is not known
+	left  []string // where it was before, and still is if a cd failed or was in a subshell
 	sure  string
 	maybe string
 }
@@ -57,7 +64,7 @@ func (d *destruction) command(c Command) {
 		d.disks(args)
 		if hasFlag(args, "rR", "--recursive") || name != "rm" {
 			d.all(args, "it deletes")
-		} else if slices.ContainsFunc(args, func(w word) bool { return w.path != "" && strings.Contains(strings.ReplaceAll(w.path, "**", ""), "*") }) {
+		} else if slices.ContainsFunc(args, func(w word) bool { return w.glob }) {
 			d.sureOnly(args, "it deletes all files of")
 		}
 	case "rmdir", "unlink":
@@ -91,37 +98,43 @@ func (d *destruction) command(c Command) {
 
 // change follows cd as far as it is literal.
 func (d *destruction) change(args []word) {
+	if d.dir != "" && len(d.left) < maxLeft && !slices.Contains(d.left, d.dir) {
+		d.left = append(d.left, d.dir)
+	}
 	o := operandWords(args)
 	switch {
 	case len(o) == 0:
 		d.dir = d.s.Home
-	case o[0].literal == "-":
+	case o[0].literal == "-" || o[0].open || o[0].glob:
 		d.dir = ""
 	default:
-		d.dir, _ = d.resolve(o[0].path)
+		d.dir, _ = resolve(o[0].path, d.dir, d.s.Home)
 	}
 }
 
 func (d *destruction) all(args []word, what string) {
-	for _, w := range operandWords(args) {
-		switch target, ok := d.resolve(w.path); {
-		case !ok:
-			if d.maybe == "" {
-				d.maybe = what + " something that is not literal"
-			}
-		case d.kept(target) != "":
-			d.sure = what + " " + d.kept(target)
+	operands := operandWords(args)
+	for _, w := range operands {
+		kept := d.kept(w, d.dir)
+		switch {
+		case kept != "" && !w.open:
+			d.sure = what + " " + kept
+		case d.maybe != "":
+		case w.path == "" && w.open || kept != "":
+			d.maybe = what + " something that is not literal"
+		case d.dir == "" && isAllOf(w) || slices.ContainsFunc(d.left, func(dir string) bool { return d.kept(w, dir) != "" }):
+			d.maybe = what + " all of the folder that it happens to be in"
 		}
 	}
-	if len(operandWords(args)) == 0 && d.maybe == "" {
+	if len(operands) == 0 && d.maybe == "" {
 		d.maybe = what + " what it is given later"
 	}
 }
 
 func (d *destruction) sureOnly(args []word, what string) {
 	for _, w := range operandWords(args) {
-		if target, ok := d.resolve(w.path); ok && d.kept(target) != "" {
-			d.sure = what + " " + d.kept(target)
+		if kept := d.kept(w, d.dir); kept != "" && !w.open {
+			d.sure = what + " " + kept
 		}
 	}
 }
@@ -148,73 +161,79 @@ func isDisk(p string) bool {
 	return false
 }
 
-// resolve makes a path absolute and clean. Wildcards stay, doubled where they stand for themselves.
-func (d *destruction) resolve(p string) (target string, ok bool) {
+// resolve makes a path absolute and clean; ok is false when the folder that it is relative to is not known.
+func resolve(p, dir, home string) (target string, ok bool) {
+	rest, inHome := strings.CutPrefix(p, "~")
 	switch {
 	case p == "":
 		return "", false
-	case p == "~" || strings.HasPrefix(p, "~/"):
-		if d.s.Home == "" {
+	case inHome && (rest == "" || rest[0] == '/'):
+		if home == "" {
 			return "", false
 		}
-		p = d.s.Home + p[1:]
-	case strings.HasPrefix(p, "~"): // somebody else's home
-		p = "/home/" + p[1:]
-	case strings.HasPrefix(p, "$PWD"):
-		p = d.dir + p[len("$PWD"):]
+		return path.Clean(home + rest), true
+	case inHome: // somebody else's
+		return path.Clean("/home/" + rest), true
+	case strings.HasPrefix(p, "/"):
+		return path.Clean(p), true
+	case dir == "":
+		return "", false
 	}
-	if !strings.HasPrefix(p, "/") {
-		if d.dir == "" {
-			return "", false
-		}
-		p = d.dir + "/" + p
+	if rest, ok := strings.CutPrefix(p, "$PWD"); ok {
+		return path.Clean(dir + rest), true
 	}
-	return path.Clean(p), true
+	return path.Clean(dir + "/" + p), true
 }
 
-// kept names what is at or below a target that is never deleted, "" when nothing is.
-func (d *destruction) kept(target string) string {
-	whole := target
-	if dir, last := path.Split(target); isAllOf(last) { // x/* is all of x
-		whole = path.Clean(dir)
+// kept names what is never deleted and is at or below the target of a word in a folder, "" when nothing is.
+func (d *destruction) kept(w word, dir string) string {
+	whole, ok := resolve(w.path, dir, d.s.Home)
+	if !ok {
+		return ""
+	}
+	if w.glob && isEverything(path.Base(whole)) { // x/* is all of x
+		whole = path.Dir(whole)
 	}
 	for _, root := range d.s.Roots {
-		if holds(whole, root) {
+		if holds(whole, root, w.glob) {
 			return "a folder of the session"
 		}
 	}
 	switch {
-	case whole == "/" || strings.Count(target, "/") == 1 && strings.ContainsAny(strings.NewReplacer("**", "", "??", "", "[[", "").Replace(target), "*?["):
+	case whole == "/":
 		return "the root of the file system"
-	case d.s.Home != "" && holds(whole, d.s.Home):
+	case d.s.Home != "" && holds(whole, d.s.Home, w.glob):
 		return "the home folder"
-	case d.s.Dir != "" && len(d.s.Roots) == 0 && holds(whole, d.s.Dir):
+	case d.s.Dir != "" && len(d.s.Roots) == 0 && holds(whole, d.s.Dir, w.glob):
 		return "the folder of the session"
-	case isSystem(whole):
-		return whole + ", a folder of the system"
+	case isSystem(whole) || w.glob && path.Dir(whole) == "/" && whole != "/tmp" && strings.ContainsAny(whole, "*?["):
+		return whole + ", of the system"
 	}
 	return ""
 }
 
-// isAllOf reports whether a pattern stands for everything in a folder.
-func isAllOf(pattern string) bool {
+// isAllOf reports whether a word stands for the working folder or everything in it.
+func isAllOf(w word) bool {
+	p := path.Clean(w.path)
+	return p == "." || p == ".." || strings.HasPrefix(p, "../") || w.glob && isEverything(p)
+}
+
+// isEverything reports whether a pattern stands for everything in a folder.
+func isEverything(pattern string) bool {
 	switch pattern {
-	case "*", ".*", "{*,.*}", ".[!.]*", "?*", "*.*", ".??*":
+	case "*", "**", ".*", ".[!.]*", ".[^.]*", "?*", "*.*", ".??*":
 		return true
 	}
 	return false
 }
 
-// holds reports whether path is target or lies below it; target may have wildcards.
-func holds(target, inside string) bool {
+// holds reports whether inside is target or lies below it.
+func holds(target, inside string, glob bool) bool {
 	if target == inside || strings.HasPrefix(inside, strings.TrimSuffix(target, "/")+"/") {
 		return true
 	}
-	if !strings.ContainsAny(target, "*?[") {
-		return false
-	}
 	names, parts := strings.Split(inside, "/"), strings.Split(target, "/")
-	if len(parts) > len(names) {
+	if !glob || len(parts) > len(names) {
 		return false
 	}
 	for i, pattern := range parts {
@@ -312,11 +331,11 @@ func folders(args []word) (dirs []word) {
 
 func isFindOption(flag string) bool { return flag == "-H" || flag == "-L" || flag == "-P" }
 
-// narrows reports whether a find deletes only what has a name or a kind.
+// narrows reports whether a find deletes only some of what it finds.
 func narrows(args []word) bool {
 	return slices.ContainsFunc(args, func(w word) bool {
 		switch w.literal {
-		case "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-type", "-empty", "-mtime", "-mmin", "-size", "-newer", "-e":
+		case "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-empty", "-mtime", "-mmin", "-size", "-newer", "-e":
 			return true
 		}
 		return false

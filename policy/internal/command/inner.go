@@ -49,7 +49,9 @@ func scripts(args []word, s *syntax.Stmt) (all []word) {
 		}
 		for i, w := range rest {
 			if w.known && len(w.literal) > 1 && w.literal[0] == '-' && w.literal[1] != '-' && strings.Contains(w.literal, "c") {
-				if operand := slices.IndexFunc(rest[i+1:], func(w word) bool { return !w.known || !strings.HasPrefix(w.literal, "-") && !strings.HasPrefix(w.literal, "+") }); operand >= 0 {
+				if operand := slices.IndexFunc(rest[i+1:], func(w word) bool {
+					return !w.known || !strings.HasPrefix(w.literal, "-") && !strings.HasPrefix(w.literal, "+")
+				}); operand >= 0 {
 					all = append(all, rest[i+1+operand])
 				}
 				break

@@ -49,6 +49,9 @@ func (a *analysis) parse(text string) {
 		a.line.unread = true
 		return
 	}
+	if n := len(text) - len(strings.TrimRight(text, `\`)); n%2 == 1 {
+		a.unclear("it ends in a backslash")
+	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		a.unclear("it is not understood: %v", err)
@@ -104,6 +107,26 @@ func (a *analysis) text(n syntax.Node) string {
 		return ""
 	}
 	return a.source[from:to]
+}
+
+// simple is the text of a statement without what is around it: !, ; and &.
+func (a *analysis) simple(s *syntax.Stmt) string {
+	var from, to syntax.Pos
+	if s.Cmd != nil {
+		from, to = s.Cmd.Pos(), s.Cmd.End()
+	}
+	for _, r := range s.Redirs {
+		if !from.IsValid() || from.After(r.Pos()) {
+			from = r.Pos()
+		}
+		if end := r.End(); end.After(to) {
+			to = end
+		}
+	}
+	if !from.IsValid() || from.Offset() > to.Offset() || to.Offset() > uint(len(a.source)) {
+		return ""
+	}
+	return a.source[from.Offset():to.Offset()]
 }
 
 // node reads one node; those below it follow.
@@ -173,7 +196,7 @@ func (a *analysis) statement(s *syntax.Stmt) {
 	if s.Background || s.Coprocess || s.Disown {
 		a.line.background = true
 	}
-	c := Command{Text: a.text(s), Redirects: a.redirects(s)}
+	c := Command{Text: a.simple(s), Redirects: a.redirects(s)}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		a.call(&c, cmd)

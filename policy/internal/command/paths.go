@@ -52,16 +52,12 @@ func (w word) names() (all []string) {
 	}
 }
 
-// filled is the path of a word as tools spell one, "" when it is not known: wildcards that stand for
-// themselves are not doubled any more.
+// filled is the path of a word as tools spell one, as far as it is known.
 func (w word) filled() string {
-	p := w.path
 	if w.known {
-		p = w.literal
-		if w.path != "" && strings.HasPrefix(w.path, "~") {
-			p = w.path
-		}
+		return w.literal
 	}
+	p := w.path
 	if rest, ok := strings.CutPrefix(p, "$PWD"); ok {
 		p = "." + rest
 	}

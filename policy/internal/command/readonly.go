@@ -101,12 +101,20 @@ func (c *Command) changes() string {
 		return c.Opaque
 	}
 	for _, r := range c.Redirects {
-		if r.Write && r.Target != "/dev/null" {
+		switch {
+		case r.Target == "":
+			return "it opens a file whose name is not known: " + short(c.Text)
+		case r.Write && r.Target != "/dev/null":
 			return "it writes to a file: " + short(c.Text)
+		case strings.HasPrefix(r.Target, "/dev/tcp/") || strings.HasPrefix(r.Target, "/dev/udp/"):
+			return "it connects to the network: " + short(c.Text)
 		}
 	}
-	if len(c.Words) == 0 {
-		return ""
+	for _, w := range c.Words {
+		// Readers of less care than bash's take the quotes of such a word for its end.
+		if strings.ContainsAny(w, `"'`) && strings.ContainsAny(w, ";|&`\n") {
+			return "a word has quotes and operators in it: " + short(w)
+		}
 	}
 	return provenReading(c.Words)
 }
@@ -132,6 +140,9 @@ func provenReading(words []string) string {
 // check goes through the words behind the names.
 func (r *reader) check(names string, words []string) string {
 	operands, onlyOperands := 0, false
+	if strings.HasPrefix(names, "git ") && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "%G") || strings.Contains(w, "%(signature") }) {
+		return names + " would run a program that verifies signatures"
+	}
 	if names == "echo" || names == "printf" || names == "test" || names == "[" || names == "expr" || names == "true" || names == "false" || names == "sleep" {
 		return "" // whatever their words are; what assigns was found before
 	}

@@ -10,8 +10,8 @@ import (
 type word struct {
 	literal string // what it is without quotes, if known
 	known   bool
-	// path is what it is as a path, as far as that is known: it may begin with ~ or $PWD, and
-	// where glob is set * ? [ stand for other characters.
+	// path is what it is as a path, as far as that is known: it may begin with ~ or $PWD, which
+	// stand for the folders, and where glob is set * ? [ stand for other characters.
 	path string
 	glob bool
 	open bool // more follows behind path
@@ -48,6 +48,9 @@ type reading struct {
 func (r *reading) add(text string) {
 	r.text.WriteString(text)
 	if !r.out.open {
+		if r.path.Len() == 0 && (strings.HasPrefix(text, "~") || strings.HasPrefix(text, "$")) {
+			r.path.WriteString("./")
+		}
 		r.path.WriteString(text)
 	}
 }
@@ -111,6 +114,12 @@ func (r *reading) unquoted(value string, first bool) {
 				r.add(value[i : i+1])
 			}
 			continue
+		case '~':
+			if first && i == 0 {
+				r.text.WriteByte(c)
+				r.path.WriteByte(c)
+				continue
+			}
 		case '*', '?', '[':
 			if value != "[" {
 				r.out.known, r.out.glob = false, true
