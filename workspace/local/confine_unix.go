@@ -85,6 +85,9 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 		Level: found.by.Level, WithoutLandlock: found.by.WithoutLandlock, Dir: m.dir,
 		Write: slices.Concat(conf.Write, git.write), Mask: conf.Mask, Limits: w.launcher.limits.limits(machineMemory()),
 	}
+	if full {
+		m.spec.Mask = slices.Concat(m.spec.Mask, socketsOutside(m.spec.Write))
+	}
 	granted := func(path string) bool { // a person allowed exactly this
 		return slices.ContainsFunc(conf.Write, func(p string) bool { return p == path })
 	}

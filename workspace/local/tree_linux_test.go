@@ -48,7 +48,7 @@ func TestTrust_S10_TheKernelDoesWhatTheModelSays(t *testing.T) {
 	})
 	list := filepath.Join(dir, "list")
 	base := realDirBeside(t)
-	for n := range times(40, 1000) {
+	for n := range times(25, 1000) {
 		root := filepath.Join(base, fmt.Sprint(n))
 		made := rapid.Custom(func(t *rapid.T) (tree struct {
 			dirs []string

@@ -83,8 +83,10 @@ func (v *view) build() error {
 	for _, step := range []func() error{
 		func() error { return newDevices(devices) },
 		newKernelFiles,
+		newRun,
 		func() error { return putAll(layers, harmless) },
 		func() error { return putAll(writable, harmless) },
+		closeRun,
 		v.pin,
 		v.protect,
 		v.mask,
@@ -237,14 +239,44 @@ func newKernelFiles() error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	for _, m := range []struct{ path, data string }{{"/dev/shm", "mode=1777,size=25%"}, {"/tmp", "mode=1777,size=50%"}, {"/var/tmp", "mode=1777,size=50%"}} {
-		if info, err := os.Lstat(m.path); err != nil || !info.IsDir() {
+		if !isDir(m.path) {
 			continue // a link leads to another of them
 		}
 		if err := unix.Mount("tmpfs", m.path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, m.data); err != nil {
 			return fmt.Errorf("mount %s: %w", m.path, err)
 		}
 	}
-	return cover("/run")
+	return nil
+}
+
+// newRun hides the sockets of the machine's services. Of what else is there one link is kept, which the programs of NixOS
+// are found through. It is closed later, when what lies in it and may be written hangs there.
+func newRun() error {
+	if !isDir("/run") {
+		return nil
+	}
+	system, noLink := os.Readlink("/run/current-system")
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755,size=1m"); err != nil {
+		return fmt.Errorf("mount /run: %w", err)
+	}
+	if noLink == nil {
+		if err := os.Symlink(system, "/run/current-system"); err != nil {
+			return fmt.Errorf("make /run/current-system: %w", err)
+		}
+	}
+	return nil
+}
+
+func closeRun() error {
+	if !isDir("/run") {
+		return nil
+	}
+	return change("/run", readOnly, false)
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // cover hides what is at a path.
