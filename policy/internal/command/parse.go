@@ -134,6 +134,9 @@ func (a *analysis) node(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.Stmt:
 		a.statement(n)
+	case *syntax.BinaryCmd:
+		a.chain(n)
+		return false
 	case *syntax.FuncDecl:
 		a.unclear("it defines a function, which may stand for any program")
 	case *syntax.CoprocClause:
@@ -158,6 +161,27 @@ func (a *analysis) node(n syntax.Node) bool {
 		}
 	}
 	return true
+}
+
+// chain walks a && b && c … without a call per part.
+func (a *analysis) chain(n *syntax.BinaryCmd) {
+	var right []*syntax.Stmt
+	for left := n.X; ; left = n.X {
+		right = append(right, n.Y)
+		next, more := left.Cmd.(*syntax.BinaryCmd)
+		if !more {
+			syntax.Walk(left, a.node)
+			break
+		}
+		a.statement(left)
+		for _, r := range left.Redirs {
+			syntax.Walk(r, a.node)
+		}
+		n = next
+	}
+	for _, s := range slices.Backward(right) {
+		syntax.Walk(s, a.node)
+	}
 }
 
 // expansion refuses forms that evaluate what is in a variable, or set one.
@@ -196,7 +220,7 @@ func (a *analysis) statement(s *syntax.Stmt) {
 	if s.Background || s.Coprocess || s.Disown {
 		a.line.background = true
 	}
-	c := Command{Text: a.simple(s), Redirects: a.redirects(s)}
+	c := Command{Redirects: a.redirects(s)}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		a.call(&c, cmd)
@@ -211,6 +235,7 @@ func (a *analysis) statement(s *syntax.Stmt) {
 		}
 		c.Opaque = "several commands are connected with a file"
 	}
+	c.Text = a.simple(s)
 	a.line.Commands = append(a.line.Commands, c)
 	if len(c.args) > 0 {
 		a.inside(c.args, s, a.inner)
@@ -281,7 +306,7 @@ func short(text string) string {
 func (a *analysis) builtin(c *Command) {
 	program, args := c.args[0], c.args[1:]
 	if !program.known {
-		a.unclear("the program is not named: %s", short(c.Text))
+		a.unclear("the program is not literal")
 		return
 	}
 	switch program.literal {

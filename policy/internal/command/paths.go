@@ -6,50 +6,94 @@ import (
 	"strings"
 )
 
-// Paths returns every word of the line, and every part of a word behind =, that could name a file, for the places that
-// nobody touches. There are more of them than files: a program knows best. Those from the home folder begin with ~.
-func (l Line) Paths() (all []string) {
-	add := func(w word) {
-		for _, p := range w.names() {
-			if !slices.Contains(all, p) {
-				all = append(all, p)
-			}
-		}
-	}
+// maxParts bounds how many parts of one word may name files.
+const maxParts = 16
+
+// Paths returns every word of the line, and every part of a word behind = @ : or a comma, that could name a file, for the places
+// that nobody touches. There are more of them than files: a program knows best. Those from the home folder begin with ~. What
+// is relative is also given as seen from the folders that cd changes to.
+func (l Line) Paths() []string {
+	all := gathered{}
 	for _, c := range l.Commands {
 		for i, w := range c.args {
 			if i > 0 || strings.Contains(w.literal, "/") {
-				add(w)
+				all.add(w.names()...)
 			}
 		}
 		for _, r := range c.Redirects {
-			add(r.word)
+			all.add(r.word.names()...)
 		}
+		all.follow(c)
 	}
-	return all
+	return all.paths
 }
 
-// names lists what a word may name: itself, and what follows = or @ or a short flag.
+// gathered is a list of paths without doubles.
+type gathered struct {
+	paths []string
+	known map[string]bool
+	dir   string // what cd has changed to, "" when nothing or not known
+}
+
+func (g *gathered) add(paths ...string) {
+	for _, p := range paths {
+		g.one(p)
+		if g.dir != "" && p != "" && p[0] != '/' && p[0] != '~' {
+			g.one(path.Join(g.dir, p))
+		}
+	}
+}
+
+func (g *gathered) one(p string) {
+	if p == "" || g.known[p] {
+		return
+	}
+	if g.known == nil {
+		g.known = map[string]bool{}
+	}
+	g.known[p] = true
+	g.paths = append(g.paths, p)
+}
+
+// follow knows where the line is behind a command.
+func (g *gathered) follow(c Command) {
+	if name := program(c.args); name != "cd" && name != "pushd" {
+		return
+	}
+	to := "~"
+	if operands := operandWords(c.args[1:]); len(operands) > 0 {
+		to = operands[0].filled()
+	}
+	switch {
+	case to == "" || to == "-":
+		g.dir = ""
+	case to[0] == '/' || to[0] == '~' || g.dir == "":
+		g.dir = to
+	default:
+		g.dir = path.Join(g.dir, to)
+	}
+}
+
+// names lists what a word may name: itself, and what follows = @ : , or a short flag.
 func (w word) names() (all []string) {
 	p := w.filled()
 	if p == "" {
 		return nil
 	}
-	if strings.HasPrefix(p, "-") {
-		if len(p) > 2 && p[1] != '-' {
-			all = append(all, p[2:])
-		}
-	} else {
+	if !strings.HasPrefix(p, "-") {
 		all = append(all, p)
+	} else if len(p) > 2 && p[1] != '-' {
+		all = append(all, p[2:])
 	}
-	for rest := p; ; {
+	for rest := p; len(all) < maxParts; {
 		i := strings.IndexAny(rest, "=@:,")
 		if i < 0 || i+1 >= len(rest) {
-			return all
+			break
 		}
 		rest = rest[i+1:]
 		all = append(all, rest)
 	}
+	return all
 }
 
 // filled is the path of a word as tools spell one, as far as it is known.
@@ -64,25 +108,20 @@ func (w word) filled() string {
 	return p
 }
 
-// Writes returns the literal paths that the line writes, makes or removes, by redirection or by programs
-// that are known to.
-func (l Line) Writes() (all []string) {
-	add := func(paths ...string) {
-		for _, p := range paths {
-			if p != "" && p != "/dev/null" && !slices.Contains(all, p) {
-				all = append(all, p)
-			}
-		}
-	}
+// Writes returns the literal paths that the line writes, makes or removes, by redirection or by programs that are known to.
+// Like those of [Line.Paths], they begin with ~ for the home folder, and follow cd.
+func (l Line) Writes() []string {
+	all := gathered{known: map[string]bool{"/dev/null": true}}
 	for _, c := range l.Commands {
 		for _, r := range c.Redirects {
 			if r.Write {
-				add(r.word.filled())
+				all.add(r.word.filled())
 			}
 		}
-		add(written(c.args)...)
+		all.add(written(c.args)...)
+		all.follow(c)
 	}
-	return all
+	return all.paths
 }
 
 // written lists what a program writes, by its words.

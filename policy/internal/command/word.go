@@ -24,6 +24,11 @@ func readWord(w *syntax.Word) word {
 	if w == nil {
 		return word{open: true}
 	}
+	if len(w.Parts) == 1 {
+		if lit, ok := w.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(lit.Value, "\\*?[{~$") {
+			return literalWord(lit.Value)
+		}
+	}
 	r := reading{out: word{known: true}}
 	for i, part := range w.Parts {
 		r.part(part, i == 0)
