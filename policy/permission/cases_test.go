@@ -254,7 +254,7 @@ func TestFilesAndHosts(t *testing.T) {
 func TestDeniedPathsAreOutOfTheSandbox(t *testing.T) {
 	w := newWorld(t, Config{Deny: []string{"Read(.env)", "Read(secrets/**)", "Edit(//etc/x)", "Edit(~/notes)", "Read(**/*.pem)", "Bash(curl)"}, Ask: []string{"Read(a)"}, Allow: []string{"Read(b)"}})
 	confinement := func() *workspace.Confinement {
-		c, err := workspace.Confining.Run(t.Context(), w.scope, &workspace.Confinement{Session: w.session.ID()}, func(_ context.Context, c *workspace.Confinement) (*workspace.Confinement, error) { return c, nil })
+		c, err := workspace.Confining.Run(t.Context(), w.scope, &workspace.Confinement{Session: w.session.ID(), Dir: w.project}, func(_ context.Context, c *workspace.Confinement) (*workspace.Confinement, error) { return c, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestDeniedPathsAreOutOfTheSandbox(t *testing.T) {
 	c := confinement()
 	in := func(name string) string { return filepath.Join(w.project, name) }
 	if d := cmp.Diff(&workspace.Confinement{
-		Session: w.session.ID(), Mask: []string{in(".env"), in("secrets")}, Protect: []string{filepath.FromSlash("/etc/x"), filepath.Join(w.home, "notes")},
+		Session: w.session.ID(), Dir: w.project, Mask: []string{in(".env"), in("secrets")}, Protect: []string{filepath.FromSlash("/etc/x"), filepath.Join(w.home, "notes")},
 	}, c); d != "" {
 		t.Error(d)
 	}

@@ -14,20 +14,16 @@ import (
 // by the name. Of a pattern it knows the folder that a /** at its end stands in; other
 // wildcards are only judged by the names in a command line.
 func (k *Keeper) confine(ctx context.Context, c *workspace.Confinement, next plugin.Next[*workspace.Confinement, *workspace.Confinement]) (*workspace.Confinement, error) {
-	k.mu.Lock()
-	of := k.sessions[c.Session]
-	k.mu.Unlock()
-	if of.dir == "" {
-		return next(ctx, c) // no call of the session was decided about
-	}
 	// What cannot be read was a reason to ask a person, who allowed the call.
-	set, _ := k.rules(ctx, nil, of.dir)
-	set.add(of.rules...)
+	set, _ := k.rules(ctx, nil, c.Dir)
+	k.mu.Lock()
+	set.add(k.sessions[c.Session]...)
+	k.mu.Unlock()
 	for _, r := range set.deny {
 		if r.spec != paths || r.tool != "" {
 			continue
 		}
-		for _, place := range r.path.places(surroundings{dir: of.dir, home: k.home}) {
+		for _, place := range r.path.places(surroundings{dir: c.Dir, home: k.home}) {
 			place = resolve(place)
 			if r.kind == tool.AccessRead {
 				c.Mask = append(c.Mask, place)

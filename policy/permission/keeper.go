@@ -41,15 +41,9 @@ type Keeper struct {
 	store  *store
 
 	mu       sync.Mutex
-	sessions map[string]known    // by id, of those that called a tool
+	sessions map[string][]*rule  // by id, of those that called a tool
 	projects map[string]*project // by folder and file
 	checked  bool                // the names of tools in rules
-}
-
-// known is what is known of a session.
-type known struct {
-	dir   string // its folder
-	rules []*rule
 }
 
 // project is a file of a folder that was read last.
@@ -70,7 +64,7 @@ func (k *Keeper) rules(ctx context.Context, s *session.Session, dir string) (rul
 			set.add(r)
 		}
 	}
-	mine, err2 := k.ofSession(ctx, s, dir)
+	mine, err2 := k.ofSession(ctx, s)
 	set.add(mine...)
 	theirs, err3 := k.ofProject(ctx, dir)
 	set.add(theirs...)
@@ -79,16 +73,16 @@ func (k *Keeper) rules(ctx context.Context, s *session.Session, dir string) (rul
 
 // ofSession returns what a session remembers, from its log when it is looked at first. What
 // it copied from another session by a fork is not its own.
-func (k *Keeper) ofSession(ctx context.Context, s *session.Session, dir string) ([]*rule, error) {
+func (k *Keeper) ofSession(ctx context.Context, s *session.Session) ([]*rule, error) {
 	if s == nil {
 		return nil, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if of, ok := k.sessions[s.ID()]; ok {
-		return of.rules, nil
+	rules, known := k.sessions[s.ID()]
+	if known {
+		return rules, nil
 	}
-	var rules []*rule
 	for e, err := range s.Events(ctx, s.Header().Seed) {
 		if err != nil {
 			return nil, fmt.Errorf("read the rules of session %s: %w", s.ID(), err)
@@ -110,7 +104,7 @@ func (k *Keeper) ofSession(ctx context.Context, s *session.Session, dir string) 
 		r.source = "this session"
 		rules = append(rules, r)
 	}
-	k.sessions[s.ID()] = known{dir, rules}
+	k.sessions[s.ID()] = rules
 	return rules, nil
 }
 
@@ -233,7 +227,7 @@ func (k *Keeper) Remember(c *tool.Call, scope policy.Scope, effect tool.Decision
 			return fmt.Errorf("remember rule %q: there is no session that it could hold in", text)
 		}
 		r.source = "this session"
-		if _, err := k.ofSession(k.scope.Context(), c.Session, e.Dir); err != nil {
+		if _, err := k.ofSession(k.scope.Context(), c.Session); err != nil {
 			return err
 		}
 		if err := record(c.Session, scope, &e); err != nil {
@@ -241,9 +235,7 @@ func (k *Keeper) Remember(c *tool.Call, scope policy.Scope, effect tool.Decision
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		of := k.sessions[c.Session.ID()]
-		of.rules = append(slices.Clip(of.rules), r)
-		k.sessions[c.Session.ID()] = of
+		k.sessions[c.Session.ID()] = append(slices.Clip(k.sessions[c.Session.ID()]), r)
 		return nil
 	case policy.ForUser:
 		if c.Session != nil {
@@ -277,7 +269,7 @@ func (k *Keeper) Hosts(id, dir string) (allow, deny []string) {
 		return nil, []string{"*"}
 	}
 	k.mu.Lock()
-	set.add(k.sessions[id].rules...)
+	set.add(k.sessions[id]...)
 	k.mu.Unlock()
 	for _, r := range set.allow {
 		if r.kind == tool.AccessNetwork {
@@ -327,7 +319,7 @@ func (k *Keeper) Fingerprint() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(k.sessions)) {
-		if rules := k.sessions[id].rules; len(rules) > 0 {
+		if rules := k.sessions[id]; len(rules) > 0 {
 			fmt.Fprintf(h, "session %q\n", id)
 			write(rules)
 		}

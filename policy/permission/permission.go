@@ -107,7 +107,7 @@ func start(_ context.Context, s *plugin.Scope, c Config) error {
 	}
 	k := &Keeper{
 		scope: s, home: user, config: rules, store: &store{path: filepath.Join(dirs.State, "rules.json")},
-		sessions: map[string]known{}, projects: map[string]*project{},
+		sessions: map[string][]*rule{}, projects: map[string]*project{},
 	}
 	return errors.Join(
 		registered(session.Types.Add(s, RememberedType, session.EventType{

@@ -66,6 +66,9 @@ func parse(text string, effect tool.Decision) (*rule, error) {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), maxRule)
 	}
 	name, inside, has := strings.Cut(text, "(")
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
 	if has {
 		var closed bool
 		if inside, closed = strings.CutSuffix(inside, ")"); !closed {
@@ -74,9 +77,6 @@ func parse(text string, effect tool.Decision) (*rule, error) {
 		if inside = strings.TrimSpace(inside); inside == "" {
 			return nil, fmt.Errorf("nothing stands in the parentheses: write %s for all of it", name)
 		}
-	}
-	if err := checkName(name); err != nil {
-		return nil, err
 	}
 	r := &rule{text: text, effect: effect}
 	r.about(name)
@@ -176,6 +176,8 @@ func (r *rule) parseCommand(text string) error {
 		return nil
 	case r.effect == tool.Allow:
 		return r.parseAllowed(base, more, err)
+	case strings.TrimSpace(base) == "":
+		return err
 	case errors.Is(err, errOperator):
 		return fmt.Errorf("a rule that denies or asks is about one simple command: %w", err)
 	}

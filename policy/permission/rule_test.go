@@ -93,6 +93,7 @@ func TestMistakesInRules(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"Bash(a && b)": "one simple command",
+		"Bash(:*)":     "names no command",
 		"Bash(* x)":    "begins with a *",
 	} {
 		if _, err := parseRule(text, tool.Deny); err == nil || !strings.Contains(err.Error(), want) {
@@ -133,7 +134,7 @@ func show(r *rule) string {
 }
 
 func FuzzRule(f *testing.F) {
-	for _, seed := range []string{"Bash", "Bash(git status:*)", "Bash(ls*)", `Bash(a 'b c' "d")`, "Edit(src/**)", "Read(//a[b]{c,d})", "WebFetch(domain:*.a.com)", "mcp__a__b", "Bash(a\\", "Bash(')"} {
+	for _, seed := range []string{"Bash", "Bash(:*)", "Bash( *)", "x\n()", "Bash(git status:*)", "Bash(ls*)", `Bash(a 'b c' "d")`, "Edit(src/**)", "Read(//a[b]{c,d})", "WebFetch(domain:*.a.com)", "mcp__a__b", "Bash(a\\", "Bash(')"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
