@@ -86,6 +86,9 @@ func anybody(s *plugin.Scope) bool {
 // grant returns what would let a call do what it was refused and was not granted yet, with the refusals it answers.
 func (r *rules) grant(c *tool.Call, refused []workspace.Refusal, before workspace.Grant) (grant workspace.Grant, answered []workspace.Refusal) {
 	for _, refusal := range refused {
+		if refusal.Final {
+			continue
+		}
 		switch refusal.Kind {
 		case workspace.RefusedNetwork:
 			if slices.Contains(before.Hosts, refusal.Target) {

@@ -82,6 +82,7 @@ func TestAWiderRun(t *testing.T) {
 			"run 2\n[this is the second run, after the user allowed writing " + w.outside + "/none/file]"},
 		{"a control file that is not there", policy.WorkspaceWrite, yes, [][]workspace.Refusal{{write(w.project + "/.mcp.json")}, nil}, 1, workspace.Grant{Write: []string{w.project + "/.mcp.json"}},
 			"run 2\n[this is the second run, after the user allowed writing " + w.project + "/.mcp.json]"},
+		{"a host that nothing opens", policy.WorkspaceWrite, yes, [][]workspace.Refusal{{{Kind: workspace.RefusedNetwork, Target: "10.0.0.1:80", Final: true}}}, 0, workspace.Grant{}, "run 1"},
 		{"a masked file", policy.WorkspaceWrite, yes, [][]workspace.Refusal{{write(w.home + "/.ssh/config")}}, 0, workspace.Grant{}, "run 1"},
 		{"a file that would take the home along", policy.WorkspaceWrite, yes, [][]workspace.Refusal{{write(w.home + "/none/file")}}, 0, workspace.Grant{}, "run 1"},
 		{"a mode that changes nothing", policy.ReadOnly, yes, [][]workspace.Refusal{{host("a")}}, 0, workspace.Grant{}, "run 1"},
