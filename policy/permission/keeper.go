@@ -165,22 +165,28 @@ func (k *Keeper) checkTools(set ruleset) {
 		return
 	}
 	for _, r := range slices.Concat(set.deny, set.ask, set.allow) {
-		if r.known() {
-			continue
+		if note := k.missing(r); note != "" {
+			k.scope.Log().Warn(fmt.Sprintf("rule %s (%s): %s", r.text, r.source, note))
 		}
-		if _, ok := tool.Tools.Get(k.scope, r.tool); ok {
-			continue
-		}
-		names := aliases()
-		for name := range tool.Tools.Visible(k.scope) {
-			names = append(names, name)
-		}
-		hint := ""
-		if near := nearest.Name(r.tool, names); near != "" {
-			hint = fmt.Sprintf("; did you mean %s?", near)
-		}
-		k.scope.Log().Warn(fmt.Sprintf("rule %s (%s): there is no tool %s here%s", r.text, r.source, r.tool, hint))
 	}
+}
+
+// missing says that a rule is about a tool that does not exist, "" when it is not.
+func (k *Keeper) missing(r *rule) string {
+	if r.known() {
+		return ""
+	}
+	if _, ok := tool.Tools.Get(k.scope, r.tool); ok {
+		return ""
+	}
+	names := aliases()
+	for name := range tool.Tools.Visible(k.scope) {
+		names = append(names, name)
+	}
+	if near := nearest.Name(r.tool, names); near != "" {
+		return fmt.Sprintf("there is no tool %s here; did you mean %s?", r.tool, near)
+	}
+	return fmt.Sprintf("there is no tool %s here", r.tool)
 }
 
 // Suggest implements [policy.RuleKeeper]. It returns none either where a rule or the
@@ -342,6 +348,7 @@ type Listed struct {
 	Dir    string     `json:"dir,omitempty"` // the folder that a remembered rule holds in
 	Time   *time.Time `json:"time,omitempty"`
 	By     string     `json:"by,omitempty"`
+	Note   string     `json:"note,omitempty"` // why it does nothing
 }
 
 // List returns the rules that hold in the folder dir, absolute and without links, and the
@@ -349,16 +356,16 @@ type Listed struct {
 // are in their logs.
 func (k *Keeper) List(ctx context.Context, dir string) ([]Listed, error) {
 	theirs, err := k.ofProject(ctx, dir)
-	kept, _, err2 := k.store.load()
+	kept, rules, err2 := k.store.load()
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
 	var list, others []Listed
 	for _, r := range slices.Concat(k.config, theirs) {
-		list = append(list, Listed{Rule: r.text, Effect: r.effect.String(), Source: r.source})
+		list = append(list, Listed{Rule: r.text, Effect: r.effect.String(), Source: r.source, Note: k.missing(r)})
 	}
 	for i, e := range kept {
-		l := Listed{Rule: e.Rule, Effect: e.Effect, Source: "remembered", Number: i + 1, Dir: e.Dir, Time: &e.Time, By: e.By}
+		l := Listed{Rule: e.Rule, Effect: e.Effect, Source: "remembered", Number: i + 1, Dir: e.Dir, Time: &e.Time, By: e.By, Note: k.missing(rules[i])}
 		if e.Dir == dir {
 			list = append(list, l)
 		} else {

@@ -360,6 +360,9 @@ func TestConfig(t *testing.T) {
 	}
 	w := newWorld(t, Config{Allow: []string{"raed", "Bash(ls)"}, Deny: []string{"mcp__gone__x"}, MoreAllow: []string{"Bash(make)"}, MoreDeny: []string{"Bash(wget)"}})
 	w.decisions(map[string]tool.Decision{"make": tool.Allow, "wget": tool.Deny, "ls": tool.Allow})
+	if list, err := w.keeper.List(t.Context(), w.project); err != nil || !slices.ContainsFunc(list, func(l Listed) bool { return l.Rule == "raed" && strings.Contains(l.Note, "did you mean Read?") }) {
+		t.Error(list, err)
+	}
 	if got := w.log.String(); strings.Count(got, "there is no tool raed here; did you mean Read?") != 1 || strings.Contains(got, "mcp__gone") {
 		t.Error(got)
 	}

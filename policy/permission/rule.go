@@ -138,7 +138,7 @@ func (r *rule) about(name string) {
 		r.kind, r.tool = tool.AccessRead, strings.ToLower(name)
 	case "LS":
 		r.kind, r.tool = tool.AccessRead, "glob"
-	case "write", "edit":
+	case "write", "edit", "delete":
 		r.kind, r.tool = tool.AccessWrite, name
 	default:
 		r.tool = strings.TrimSuffix(name, "*")

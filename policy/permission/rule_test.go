@@ -33,6 +33,7 @@ func TestNotation(t *testing.T) {
 		{"Write(a)", tool.Allow, rule{kind: tool.AccessWrite, tool: "write", spec: paths, path: pathPattern{fromFolder, "a", true}}},
 		{"Write(a/b)", tool.Deny, rule{kind: tool.AccessWrite, spec: paths, path: pathPattern{fromFolder, "a/b", true}}},
 		{"edit(a)", tool.Allow, rule{kind: tool.AccessWrite, tool: "edit", spec: paths, path: pathPattern{fromFolder, "a", true}}},
+		{"delete(a/b)", tool.Deny, rule{kind: tool.AccessWrite, tool: "delete", spec: paths, path: pathPattern{fromFolder, "a/b", true}}},
 		{"Read(//etc/hosts)", tool.Deny, rule{kind: tool.AccessRead, spec: paths, path: pathPattern{fromRoot, "etc/hosts", true}}},
 		{"Read(/etc/hosts)", tool.Deny, rule{kind: tool.AccessRead, spec: paths, path: pathPattern{fromEither, "etc/hosts", true}}},
 		{"Read(~/notes/**)", tool.Allow, rule{kind: tool.AccessRead, spec: paths, path: pathPattern{fromHome, "notes/**", false}}},

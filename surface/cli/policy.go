@@ -65,6 +65,8 @@ func (j *judging) register(c *cobra.Command) {
 // judge is a composition in which nobody answers and no hook runs, with a workspace.
 type judge struct {
 	scope     *plugin.Scope
+	mode      policy.Mode        // "" when nothing decides by mode
+	keeper    *permission.Keeper // nil when nothing keeps rules
 	workspace workspace.Workspace
 	level     workspace.SandboxLevel
 	why       string
@@ -101,8 +103,19 @@ func (j *judging) with(ctx context.Context, p *program, use func(context.Context
 		if err != nil {
 			return failed(err)
 		}
-		level, why := w.Sandbox()
-		return use(ctx, &judge{h.Scope(), w, level, why})
+		judge := &judge{scope: h.Scope(), workspace: w}
+		judge.level, judge.why = w.Sandbox()
+		needs := []plugin.Need{policy.Rules.Optional(), policy.ModeService.Optional()}
+		err = lookUp(ctx, h.Scope(), needs, func(s *plugin.Scope) {
+			judge.keeper = keeperOf(s)
+			if modes, ok := policy.ModeService.Current(s); ok {
+				judge.mode = modes.Mode(nil)
+			}
+		})
+		if err != nil {
+			return failed(err)
+		}
+		return use(ctx, judge)
 	})
 }
 
@@ -141,6 +154,7 @@ type explanation struct {
 	Decision  string             `json:"decision"`
 	By        string             `json:"by"`
 	Reason    string             `json:"reason"`
+	Mode      policy.Mode        `json:"mode"`
 	Sandbox   explainedSandbox   `json:"sandbox"`
 	Commands  []explainedOpinion `json:"commands"` // of a line, one by one
 	Opinions  []explainedOpinion `json:"opinions"` // in the order in which they came
@@ -192,7 +206,7 @@ of its arguments. Rules that only hold in a session are not known here.`,
 			if err != nil {
 				return err
 			}
-			e := judge.explain(ctx, pending)
+			e := judge.explain(pending)
 			return p.print(*asJSON, e, e.write)
 		})
 	}
@@ -232,11 +246,11 @@ func encode(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-func (j *judge) explain(ctx context.Context, pending *tool.Pending) explanation {
+func (j *judge) explain(pending *tool.Pending) explanation {
 	e := explanation{
 		Tool: pending.Call.Name, Arguments: pending.Call.Arguments,
 		Decision: pending.Verdict.Decision.String(), By: pending.Verdict.By, Reason: pending.Verdict.Reason,
-		Sandbox:  explainedSandbox{j.level, j.why},
+		Mode: j.mode, Sandbox: explainedSandbox{j.level, j.why},
 		Commands: []explainedOpinion{}, Opinions: []explainedOpinion{}, Change: []string{},
 	}
 	for _, o := range pending.Opinions() {
@@ -250,12 +264,12 @@ func (j *judge) explain(ctx context.Context, pending *tool.Pending) explanation 
 			e.Opinions = append(e.Opinions, told)
 		}
 	}
-	e.Change = j.changes(ctx, pending)
+	e.Change = j.changes(pending)
 	return e
 }
 
 // changes says what would change a decision.
-func (j *judge) changes(ctx context.Context, pending *tool.Pending) []string {
+func (j *judge) changes(pending *tool.Pending) []string {
 	var changes []string
 	switch by := pending.Verdict.By; {
 	case by == "destruction guard":
@@ -267,32 +281,31 @@ func (j *judge) changes(ctx context.Context, pending *tool.Pending) []string {
 	case pending.Verdict.Decision == tool.Confined:
 		return []string{"a rule that asks or denies; outside of the sandbox it runs with --permission-mode full-access alone"}
 	}
-	if keeper, err := j.keeper(ctx); err == nil && pending.Verdict.Decision == tool.Ask {
-		for _, rule := range keeper.Suggest(pending.Call, nil) {
+	if j.keeper != nil && pending.Verdict.Decision == tool.Ask {
+		for _, rule := range j.keeper.Suggest(pending.Call, nil) {
 			changes = append(changes, "allow it with --allow "+word(rule)+", or with that rule in the list allow of the row permissions")
 		}
 	}
 	return append(changes, "another mode, see --permission-mode")
 }
 
-// keeper returns the keeper of the rules.
-func (j *judge) keeper(ctx context.Context) (*permission.Keeper, error) {
-	return keeperOf(ctx, j.scope)
-}
-
-func keeperOf(ctx context.Context, s *plugin.Scope) (keeper *permission.Keeper, err error) {
-	node, err := s.Mount("policy", []plugin.Need{policy.Rules.Optional()}, func(_ context.Context, s *plugin.Scope) error {
-		rules, _ := policy.Rules.Current(s)
-		keeper, _ = rules.(*permission.Keeper)
+// lookUp calls use with a scope below s that may look up the needs.
+func lookUp(ctx context.Context, s *plugin.Scope, needs []plugin.Need, use func(s *plugin.Scope)) error {
+	node, err := s.Mount("policy", needs, func(_ context.Context, s *plugin.Scope) error {
+		use(s)
 		return nil
 	})
-	if err == nil {
-		err = node.Settle(ctx)
+	if err != nil {
+		return err
 	}
-	if err == nil && keeper == nil {
-		err = errors.New("no row keeps rules here: the row permissions is off")
-	}
-	return keeper, err
+	return node.Settle(ctx)
+}
+
+// keeperOf returns who keeps the rules, nil when nobody does.
+func keeperOf(s *plugin.Scope) *permission.Keeper {
+	rules, _ := policy.Rules.Current(s)
+	keeper, _ := rules.(*permission.Keeper)
+	return keeper
 }
 
 func (e explanation) write(w io.Writer) error {
@@ -301,6 +314,7 @@ func (e explanation) write(w io.Writer) error {
 		{"decision", e.Decision},
 		{"by", visible(e.By)},
 		{"because", visible(e.Reason)},
+		{"mode", string(e.Mode)},
 		{"sandbox", visible(strings.TrimSuffix(string(e.Sandbox.Level)+": "+e.Sandbox.Why, ": "))},
 	}
 	for i, o := range e.Commands {
@@ -453,14 +467,14 @@ in front of a remembered rule is what "dsh policy remove" takes. Rules for one s
 					_, err := fmt.Fprintln(w, "There are no rules here.")
 					return err
 				}
-				rows := [][]string{{"N", "EFFECT", "RULE", "FROM", "FOLDER"}}
+				rows := [][]string{{"N", "EFFECT", "RULE", "FROM", "FOLDER", ""}}
 				for _, l := range list {
 					number, from := "", l.Source
 					if l.Number > 0 {
 						number = strconv.Itoa(l.Number)
 						from = fmt.Sprintf("%s %s, %s", l.Source, l.Time.Format("2006-01-02"), cmp.Or(l.By, "no session"))
 					}
-					rows = append(rows, []string{number, l.Effect, visible(l.Rule), visible(from), visible(l.Dir)})
+					rows = append(rows, []string{number, l.Effect, visible(l.Rule), visible(from), visible(l.Dir), l.Note})
 				}
 				return table(w, rows)
 			})
@@ -506,7 +520,11 @@ func (p *program) withKeeper(ctx context.Context, c *composition, use func(ctx c
 		return fmt.Errorf("find the folder to work in: %w", err)
 	}
 	return p.within(ctx, c, func(ctx context.Context, h *dsh.Harness) error {
-		k, err := keeperOf(ctx, h.Scope())
+		var k *permission.Keeper
+		err := lookUp(ctx, h.Scope(), []plugin.Need{policy.Rules.Optional()}, func(s *plugin.Scope) { k = keeperOf(s) })
+		if err == nil && k == nil {
+			err = errors.New("no row keeps rules here: the row permissions is off")
+		}
 		if err != nil {
 			return failed(err)
 		}

