@@ -130,7 +130,8 @@ func (s Spec) grants() []grant {
 			add(writing, l.Target)
 		}
 	} else {
-		add(reading, beside(s.Mask)...)
+		// The machine's own /dev has its disks.
+		add(reading, beside(append([]string{"/dev"}, s.Mask...))...)
 	}
 	add(writing, s.Write...)
 	add(ofDevices, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
