@@ -209,6 +209,25 @@ func TestApprovedPlacesCanBeWritten(t *testing.T) {
 	}
 }
 
+// A host that a person allowed can be reached by the call, on the ports of the web where none is named.
+func TestApprovedHostsCanBeReached(t *testing.T) {
+	w := newWorld(t)
+	for target, want := range map[string]string{"example.org": "example.org:443 example.org:80", "example.org:8080": "example.org:8080", "::1": "[::1]:443 [::1]:80"} {
+		for allow, want := range map[bool]string{true: want, false: ""} {
+			p := newPipeline(t, Config{Mode: policy.WorkspaceWrite}, &person{answer: policy.Answer{Allow: allow}})
+			got := ""
+			p.body = func(ctx context.Context) (tool.Result, error) {
+				got = strings.Join(workspace.GrantOf(ctx).Hosts, " ")
+				return tool.Result{}, nil
+			}
+			p.Execute(t.Context(), p.scope, p.Prepare(t.Context(), p.scope, w.call(workspace.SandboxFull), `{"fetch":"`+target+`"}`))
+			if got != want {
+				t.Errorf("%s, allowed: %v: got %q, want %q", target, allow, got, want)
+			}
+		}
+	}
+}
+
 // A link that leads elsewhere by the time the call runs takes nothing along.
 func TestWhatIsWidenedIsWhatWasDecidedOn(t *testing.T) {
 	w := newWorld(t)

@@ -163,7 +163,7 @@ func (m *manager) decide(ctx context.Context, p *tool.Pending, next plugin.Next[
 		}
 		p.Raise(f.decision, by, f.reason)
 		for _, path := range f.beyond {
-			p.Note(tool.Opinion{Decision: f.decision, By: by, Reason: "it may be written once the call is allowed", Part: path})
+			p.Note(tool.Opinion{Decision: f.decision, By: by, Reason: "open to the call once it is allowed", Part: path})
 		}
 	}
 	return next(ctx, p)

@@ -316,6 +316,7 @@ type pipeline struct {
 type workInput struct {
 	Write string `json:"write,omitempty"`
 	Run   string `json:"run,omitempty"`
+	Fetch string `json:"fetch,omitempty"`
 }
 
 func newPipeline(t *testing.T, c Config, who policy.Approver, more ...plugin.Child) *pipeline {
@@ -327,6 +328,9 @@ func newPipeline(t *testing.T, c Config, who policy.Approver, more ...plugin.Chi
 		}
 		if _, line, ok := strings.Cut(string(c.Arguments), `"run":"`); ok {
 			as = append(as, tool.Access{Kind: tool.AccessExecute, Target: strings.Split(line, `"`)[0]})
+		}
+		if _, host, ok := strings.Cut(string(c.Arguments), `"fetch":"`); ok {
+			as = append(as, tool.Access{Kind: tool.AccessNetwork, Target: strings.Split(host, `"`)[0]})
 		}
 		return as
 	}}, func(ctx context.Context, _ *tool.Call, _ workInput) (tool.Result, error) {

@@ -46,8 +46,8 @@ type finding struct {
 	// permitted is what it is where a rule that a person made allows the call: less than
 	// decision only where the mode alone asks.
 	permitted tool.Decision
-	// beyond holds what the call may write, once it is allowed, that the roots or the sandbox
-	// would not let it write: absolute paths without links.
+	// beyond holds what is open to the call, once it is allowed, that roots, sandbox and network
+	// would not open: absolute paths without links that it may write, and hosts.
 	beyond []string
 }
 
@@ -65,7 +65,9 @@ func (r *rules) judge(m policy.Mode, c *tool.Call, a tool.Access) finding {
 	case tool.AccessExecute:
 		return r.judgeCommand(m, row, c, a.Target)
 	case tool.AccessNetwork:
-		return lifted(m, found(row.network, "mode %s: connecting to %s", m, a.Target), tool.Allow)
+		f := lifted(m, found(row.network, "mode %s: connecting to %s", m, a.Target), tool.Allow)
+		f.beyond = []string{a.Target}
+		return f
 	}
 	return found(tool.Deny, "%q is an unknown kind of access", a.Kind)
 }

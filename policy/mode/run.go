@@ -3,6 +3,8 @@ package mode
 import (
 	"context"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,7 +20,7 @@ const signed = "mode "
 type modeKey struct{}
 
 // decided returns the mode that a call was decided in, which it keeps when the mode of its session is
-// switched before it runs, and what it may write beyond that mode now that it is allowed.
+// switched before it runs, and what is open to it beyond that mode now that it is allowed.
 func decided(p *tool.Prepared) (mode policy.Mode, beyond []string, ok bool) {
 	for _, o := range p.Opinions {
 		name, mine := strings.CutPrefix(o.By, signed)
@@ -33,9 +35,9 @@ func decided(p *tool.Prepared) (mode policy.Mode, beyond []string, ok bool) {
 	return mode, beyond, ok
 }
 
-// run lets a call do what was decided about it and no root and no sandbox would let it do: write
-// outside of the roots, and write the control files that a person approved. The paths are those that were
-// decided on, wherever links lead by now.
+// run lets a call do what was decided about it and no root, sandbox or network would let it do: write
+// outside of the roots, write the control files that a person approved, and reach a host. The paths are those
+// that were decided on, wherever links lead by now.
 func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*tool.Prepared, tool.Result]) (tool.Result, error) {
 	mode, beyond, ok := decided(p)
 	if !ok || p.Call.Workspace == nil {
@@ -58,9 +60,20 @@ func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 			}
 			defer undo()
 		case tool.AccessExecute:
-			ctx = workspace.WithGrant(ctx, workspace.Grant{Write: beyond})
-		case tool.AccessRead, tool.AccessNetwork:
+			ctx = workspace.WithGrant(ctx, workspace.Grant{Write: slices.DeleteFunc(slices.Clone(beyond), func(p string) bool { return !filepath.IsAbs(p) })})
+		case tool.AccessNetwork:
+			ctx = workspace.WithGrant(ctx, workspace.Grant{Hosts: withPort(a.Target)})
+		case tool.AccessRead:
 		}
 	}
 	return next(ctx, p)
+}
+
+// withPort returns a host with its port, or with those of the web.
+func withPort(host string) []string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return []string{host}
+	}
+	host = strings.Trim(host, "[]")
+	return []string{net.JoinHostPort(host, "443"), net.JoinHostPort(host, "80")}
 }
