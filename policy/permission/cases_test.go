@@ -73,7 +73,7 @@ func TestCase_o_apr_03_a_chain_of_allowed_commands(t *testing.T) {
 func TestTrust_P01_wildcards_stop_at_what_executes(t *testing.T) {
 	w := newWorld(t, Config{Allow: []string{
 		"Bash(echo *)", "Bash(find:*)", "Bash(rg:*)", "Bash(git:*)", "Bash(go test:*)", "Bash(go vet:*)", "Bash(fd:*)", "Bash(sort:*)", "Bash(tar:*)", "Bash(man:*)",
-		"Bash(cat:*)", "Bash(xargs:*)", "Bash(env:*)",
+		"Bash(cat:*)", "Bash(xargs:*)", "Bash(env:*)", "Bash(sudo:*)", "Bash(xargs git:*)",
 	}})
 	for _, line := range []string{
 		"echo x > ~/.bashrc", "echo $(id)", "echo `id`", "echo a;id -x", "echo a\nevil", `echo "\";evil;echo \""`, "echo a\revil", "echo a & evil", "echo a | sh", "echo a >> f", "echo <(evil)",
@@ -82,13 +82,14 @@ func TestTrust_P01_wildcards_stop_at_what_executes(t *testing.T) {
 		"go test -exec id ./...", "go test --exec=id", "go test -toolexec=id ./...", "go vet -vettool=x", "git diff --output=f", "git log --format=x --output f", "git log --outp=f", "fd -x id", "fd -HX id", "fd --exec-b id",
 		"git -c core.pager=id log", "git --exec-path=. x", "git --config-env=a=b log", "git diff --ext-diff", "git ls-remote --upload-pack=id", "git ls-remote -u id x", "git clone --config a=b x", "git clone -c a=b x",
 		"git clone ext::id", "git fetch 'ext::sh -c id'", "git rebase -x id", "git rebase --exec id", "git bisect run id", "git submodule foreach id", "git config alias.x '!id'", "git filter-branch --tree-filter id", "git difftool -x id", "git archive --remote=x --exec=id HEAD",
-		"sort -o f", "sort --compress-program=sh", "sort --comp=sh", "tar --to-command=id -xf a", "tar -I id -xf a", "tar --checkpoint-action=exec=id -cf a b", "man -P id x", "xargs sh -c id", "xargs -n1 evil", "env evil", "env -S 'evil x'",
+		"sort -o f", "sort --compress-program=sh", "sort --comp=sh", "tar --to-command=id -xf a", "tar -I id -xf a", "tar --checkpoint-action=exec=id -cf a b", "man -P id x", "xargs sh -c id", "xargs -n1 evil", "env evil", "env -S 'evil x'", "env -iS 'git log'", "env GIT_SSH_COMMAND=id git fetch", "env -C x git log", "sudo A=b git log", "tar xIf id a",
+		"echo '-c core.pager=id log' | xargs git", "xargs git -c core.pager=id log", "find . | xargs cat",
 	} {
 		if p := w.pending(w.call("bash", "command", line)); p.Verdict.Decision < tool.Ask {
 			t.Errorf("%q: %s by %s: %s", line, p.Verdict.Decision, p.Verdict.By, p.Verdict.Reason)
 		}
 	}
-	for _, line := range []string{"echo a b", "find . -name x", "rg -n x src", "git grep -n x", "git log --oneline -5", "git commit -am x", "git push origin main", "go test -run X -v ./...", "fd -H x", "sort -u f", "tar -tf a"} {
+	for _, line := range []string{"echo a b", "find . -name x", "rg -n x src", "git grep -n x", "git log --oneline -5", "git commit -am x", "git push origin main", "go test -run X -v ./...", "fd -H x", "sort -u f", "tar -tf a", "tar tf a", "env git log", "sudo git log"} {
 		if d := w.bash(line); d != tool.Allow {
 			t.Errorf("%q: %s", line, d)
 		}

@@ -16,8 +16,16 @@ func beyond(words []string, n int) string {
 	switch base(words[0]) {
 	case "git":
 		return beyondGit(words, n)
-	case "env":
-		g.long, g.short = "split-string", "S"
+	case "env", "sudo", "doas":
+		// A variable that is set in front of a command is never part of a wildcard, and neither is another folder.
+		for _, w := range words[n:] {
+			if strings.Contains(w, "=") {
+				return w
+			}
+		}
+		g.long, g.short = "split-string chdir", "SCD"
+	case "xargs", "parallel":
+		return words[0] // it adds words that nobody knows yet
 	case "find":
 		g.words = "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls"
 	case "fd", "fdfind":
@@ -30,6 +38,9 @@ func beyond(words []string, n int) string {
 		g.goFlags = "exec toolexec vettool overlay modfile ldflags gccgoflags C w"
 	case "tar":
 		g.long, g.short = "to-command use-compress-program info-script new-volume-script checkpoint-action rsh-command rmt-command", "IF"
+		if n == 1 && len(words) > 1 && strings.ContainsAny(words[1], g.short) && !strings.HasPrefix(words[1], "--") {
+			return words[1] // its oldest options have no dash
+		}
 	case "man":
 		g.long, g.short = "pager html preprocessor", "PHp"
 	case "zip":
