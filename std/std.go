@@ -11,6 +11,7 @@ import (
 	"github.com/dsh-harness/dsh/llm/runtime"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy/approval"
+	"github.com/dsh-harness/dsh/policy/hooks"
 	"github.com/dsh-harness/dsh/policy/mode"
 	"github.com/dsh-harness/dsh/policy/permission"
 	"github.com/dsh-harness/dsh/policy/redaction"
@@ -48,6 +49,7 @@ func Plugins() []plugin.Definition {
 		identity.Plugin.Definition(),
 		environment.Plugin.Definition(),
 		redaction.Plugin.Definition(),
+		hooks.Plugin.Definition(),
 		permission.Plugin.Definition(),
 		mode.Plugin.Definition(),
 		approval.Plugin.Definition(),

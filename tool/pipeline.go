@@ -89,6 +89,7 @@ type Pending struct {
 	opinions    []Opinion
 	amended     json.RawMessage
 	amendedBy   string
+	permitLater *Opinion
 	approved    [32]byte
 }
 
@@ -170,9 +171,20 @@ func (p *Pending) Amend(by string, arguments json.RawMessage) error {
 	return nil
 }
 
-// Again returns the call with the arguments of [Pending.Amend], to be decided about; ok is false when
-// nobody amended it. Only the registry calls it.
+// Reconsider has the call decided about anew with what [Pending.Permit] notes, for a listener of the stage
+// [Answer] that may lift the question of a mode and no other. The registry begins again once the waterfall is over.
+func (p *Pending) Reconsider(by, reason string) {
+	p.permitLater = &Opinion{Decision: Allow, By: by, Reason: reason}
+}
+
+// Again returns the call to be decided about with the arguments of [Pending.Amend], or with what
+// [Pending.Reconsider] permits; ok is false when nobody called either. Only the registry calls it.
 func (p *Pending) Again() (again *Pending, ok bool) {
+	if permit := p.permitLater; permit != nil && p.amended == nil {
+		again = &Pending{Call: p.Call, Definition: p.Definition, rewrittenBy: p.rewrittenBy}
+		again.Permit(permit.By, permit.Reason)
+		return again, true
+	}
 	if p.amended == nil {
 		return nil, false
 	}
