@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -255,6 +256,33 @@ func TestPathsAndWrites(t *testing.T) {
 	for _, line := range []string{"cat a", "grep x f", "ls > /dev/null", "git status", "git config get a", "sed s/a/b/ f"} {
 		if got := Parse(line).Writes(); len(got) > 0 {
 			t.Errorf("%q writes %q", line, got)
+		}
+	}
+}
+
+// TestTrust_P02_TheWorkIsBounded: what is repeated to 64 KiB costs no more memory than a multiple of that, and
+// lists no more commands than the limit.
+func TestTrust_P02_TheWorkIsBounded(t *testing.T) {
+	s := Surroundings{Dir: "/w", Home: "/home/u", Roots: []string{"/w"}}
+	for _, piece := range []string{
+		"(", "{ ", "`", "$(", "${", "\"", "\"$(", "'", "<<E\n", "<<E;", "if ", "while ", "case a in a) ", "! ", "time ", "$((", "$((-", "((", "[[ ! ", "a=", "a[", "{a,", "nice ", "find -exec ", "find -exec a ; ",
+		"sh -c ", "env -S ", "x|", "$(')'", "f() ", "coproc ", "<(", ">a ", "\\\n", "let ", "eval ", "\"${x:-", "${a/", "${a[", "+(", "$[", "$[']'", "cd a;", "rm -r *;", "cd a; rm -r *;", "a=b,", "a;", "a&", "<<<",
+		"rm -r $a ", "xargs ", "sh -c 'sh';", "trap a;", "cat <<E\na\nE\n",
+	} {
+		for _, start := range []string{"", "echo "} {
+			line := start + strings.Repeat(piece, (maxLine-8)/len(piece))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			l := Parse(line)
+			_, _ = l.ReadOnly()
+			_, _, paths, _ := l.Destroys(s), l.MayDestroy(s), l.Paths(), l.Writes()
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 1000*maxLine {
+				t.Errorf("%q, %q again and again: %d MiB", start, piece, used>>20)
+			}
+			if len(l.Commands) > maxCommands+1 || len(paths) > 2*maxLine {
+				t.Errorf("%q, %q again and again: %d commands, %d paths", start, piece, len(l.Commands), len(paths))
+			}
 		}
 	}
 }

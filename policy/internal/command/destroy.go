@@ -110,6 +110,9 @@ func (d *destruction) change(args []word) {
 	default:
 		d.dir, _ = resolve(o[0].path, d.dir, d.s.Home)
 	}
+	if len(d.dir) > maxDir {
+		d.dir = ""
+	}
 }
 
 func (d *destruction) all(args []word, what string) {
@@ -291,16 +294,18 @@ func operandWords(args []word) (operands []word) {
 
 // deletes reports whether a find removes what it finds.
 func deletes(args []word) bool {
-	for i, w := range args {
-		if w.known && w.literal == "-delete" {
+	runs := false
+	for _, w := range args {
+		switch {
+		case !w.known:
+		case w.literal == "-delete":
 			return true
-		}
-		if w.known && (strings.HasPrefix(w.literal, "-exec") || strings.HasPrefix(w.literal, "-ok") || w.literal == "-x" || w.literal == "-X") && i+1 < len(args) {
-			for _, inner := range args[i+1:] {
-				switch path.Base(inner.literal) {
-				case "rm", "shred", "unlink", "rmdir":
-					return true
-				}
+		case strings.HasPrefix(w.literal, "-exec"), strings.HasPrefix(w.literal, "-ok"), strings.HasPrefix(w.literal, "--exec"), w.literal == "-x", w.literal == "-X":
+			runs = true
+		case runs:
+			switch path.Base(w.literal) {
+			case "rm", "shred", "unlink", "rmdir":
+				return true
 			}
 		}
 	}

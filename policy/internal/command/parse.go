@@ -12,22 +12,26 @@ import (
 )
 
 const (
-	maxLine  = 64 << 10 // of the length of a line in bytes
-	maxDepth = 60       // of brackets in brackets
-	maxInner = 4        // of commands that run commands
-	maxWords = 64 << 10 // of the words of all commands that are run by others
+	maxLine     = 64 << 10 // of the length of a line in bytes
+	maxDepth    = 60       // of brackets in brackets
+	maxBrackets = 8 << 10  // in a line, since brackets in quotes hide how deep others are
+	maxCommands = 10_000   // of a line
+	maxInner    = 4        // of commands that run commands
+	maxWords    = 64 << 10 // of the words of all commands that are run by others
 )
 
 // Parse analyses a line for bash. The work is bounded by the length of the line, whatever is
-// in it; of a line that is too long or nested too deep no command is listed.
+// in it; of a line that is too long or nested too deep no command is listed, and of others
+// not more than ten thousand. Such a line is Unclear.
 func Parse(line string) Line {
-	a := &analysis{}
+	a := &analysis{parser: syntax.NewParser(syntax.Variant(syntax.LangBash))}
 	a.parse(line)
 	return a.line
 }
 
 // analysis gathers what a script holds, and the scripts in it.
 type analysis struct {
+	parser *syntax.Parser
 	source string
 	inner  int // how many commands run this script
 	words  int // how many words of inner commands there were
@@ -52,7 +56,7 @@ func (a *analysis) parse(text string) {
 	if n := len(text) - len(strings.TrimRight(text, `\`)); n%2 == 1 {
 		a.unclear("it ends in a backslash")
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, err := a.parser.Parse(strings.NewReader(text), "")
 	if err != nil {
 		a.unclear("it is not understood: %v", err)
 		a.line.unread = true
@@ -75,15 +79,16 @@ func strange(text string) (why string, readable bool) {
 	if !utf8.ValidString(text) {
 		why = "it is not valid UTF-8"
 	}
-	depth, ticks := 0, 0
+	depth, ticks, brackets := 0, 0, 0
 	for _, r := range text {
 		switch {
 		case r == 0:
 			return "it holds a NUL character", false
 		case r == '\n' || r == '\t':
-		case r == '(' || r == '{':
+		case r == '(' || r == '{' || r == '[':
 			depth++
-		case r == ')' || r == '}':
+			brackets++
+		case r == ')' || r == '}' || r == ']':
 			depth = max(0, depth-1)
 		case r == '`':
 			ticks++
@@ -93,7 +98,7 @@ func strange(text string) (why string, readable bool) {
 		case unicode.IsSpace(r) || r == 0x115f || r == 0x1160 || r == 0x3164 || r == 0xffa0 || r == 0x2800:
 			why = fmt.Sprintf("it holds U+%04X, which only looks like a blank", r)
 		}
-		if depth > maxDepth || ticks > 2*maxDepth {
+		if depth > maxDepth || ticks > 2*maxDepth || brackets > maxBrackets {
 			return "it is nested too deep", false
 		}
 	}
@@ -131,6 +136,11 @@ func (a *analysis) simple(s *syntax.Stmt) string {
 
 // node reads one node; those below it follow.
 func (a *analysis) node(n syntax.Node) bool {
+	if len(a.line.Commands) >= maxCommands {
+		a.unclear("it has more than %d commands", maxCommands)
+		a.line.unread = true
+		return false
+	}
 	switch n := n.(type) {
 	case *syntax.Stmt:
 		a.statement(n)

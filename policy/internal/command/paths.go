@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// maxParts bounds how many parts of one word may name files.
-const maxParts = 16
+const (
+	maxParts = 16  // of one word that may name files
+	maxDir   = 256 // of the length of a folder that cd has changed to
+)
 
 // Paths returns every word of the line, and every part of a word behind = @ : or a comma, that could name a file, for the places
 // that nobody touches. There are more of them than files: a program knows best. Those from the home folder begin with ~. What
@@ -71,6 +73,9 @@ func (g *gathered) follow(c Command) {
 		g.dir = to
 	default:
 		g.dir = path.Join(g.dir, to)
+	}
+	if len(g.dir) > maxDir {
+		g.dir = ""
 	}
 }
 
