@@ -13,6 +13,7 @@ import (
 	"github.com/dsh-harness/dsh/policy/approval"
 	"github.com/dsh-harness/dsh/policy/hooks"
 	"github.com/dsh-harness/dsh/policy/mode"
+	"github.com/dsh-harness/dsh/policy/network"
 	"github.com/dsh-harness/dsh/policy/permission"
 	"github.com/dsh-harness/dsh/policy/redaction"
 	"github.com/dsh-harness/dsh/policy/repetition"
@@ -53,6 +54,7 @@ func Plugins() []plugin.Definition {
 		permission.Plugin.Definition(),
 		mode.Plugin.Definition(),
 		approval.Plugin.Definition(),
+		network.Plugin.Definition(),
 		repetition.Plugin.Definition(),
 		tools.Plugin.Definition(),
 		spill.Plugin.Definition(),

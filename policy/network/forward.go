@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"time"
 
 	"github.com/dsh-harness/dsh/policy"
 )
@@ -32,6 +33,9 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	if r.ContentLength != 0 {
+		defer linger(w, r.Body)
+	}
 	rules := p.rules()
 	if err := rules.check(to); err != nil {
 		p.fail(w, err)
@@ -42,11 +46,13 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 			p.fail(w, tooMuch(to, p.maxUpload))
 			return
 		}
-		r.Body = &uploadReader{ReadCloser: r.Body, left: p.maxUpload, err: tooMuch(to, p.maxUpload)}
+		r = r.WithContext(r.Context()) // the server's own keeps its body
+		r.Body = &uploadReader{ReadCloser: io.NopCloser(r.Body), left: p.maxUpload, err: tooMuch(to, p.maxUpload)}
 	}
 	(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL.Host, pr.Out.Host = to.String(), to.header("http")
+			pr.Out.URL.RawQuery = pr.In.URL.RawQuery // as it was sent, also where it is odd
 			if _, ok := pr.In.Header["User-Agent"]; !ok {
 				pr.Out.Header.Set("User-Agent", "") // none, rather than that of this program
 			}
@@ -72,6 +78,15 @@ func (p *proxy) forward(w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { p.fail(w, err) },
 	}).ServeHTTP(w, r)
+}
+
+// linger reads for a moment what the command still sends, since a connection that is closed over
+// it would take the answer along.
+func linger(w http.ResponseWriter, body io.Reader) {
+	c := http.NewResponseController(w)
+	if c.Flush() == nil && c.SetReadDeadline(time.Now().Add(time.Second)) == nil {
+		_, _ = io.CopyN(io.Discard, body, 1<<20)
+	}
 }
 
 // uploadReader is a body that may not be longer than so much.
