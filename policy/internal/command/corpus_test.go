@@ -209,18 +209,20 @@ func TestDestroys(t *testing.T) {
 	for _, line := range []string{
 		"rm -rf build", "rm -rf ./build", "rm -rf /w/p/build", "rm -rf *.o", "rm -f a", "rm a b c", "rm -rf node_modules dist", "rm -rf ../other", "rm -rf /tmp/x", "rm -rf ~/project/build", "rm -rf '*'", "rm -rf \\~",
 		"find . -name '*.o' -delete", "find build -delete", "find . -type f -name x -exec rm {} +", "chmod -R 755 build", "mv a b", "mv build /tmp/x", "rmdir build", "cd build && rm -rf *", "git rm -r x", "rsync -a a/ b/", "rsync -a --delete a/ ../b/", "dd if=a of=b", "echo 'rm -rf /'", "echo rm -rf /", "grep -r 'rm -rf ~' .", "cp a b", "truncate -s 0 log", "find / -name x",
-		"rm -rf /data/x", "chmod 755 /w/p", "shred secret.txt", "tee a",
+		"rm -rf ./~", "rm -rf '~'", "rm -rf '/*'", "cd .. && rm -rf '*'", "find .. -name x -delete", "rm -rf /tmp/*", "rm -rf /w/p/build*", "rm -rf /data/x", "chmod 755 /w/p", "shred secret.txt", "tee a",
 	} {
 		if why := Parse(line).Destroys(at); why != "" {
 			t.Errorf("%q: %s", line, why)
 		}
 	}
-	for _, line := range []string{"rm -rf \"$X/\"", "rm -rf $DIR/*", "rm -rf $(pwd)", "rm -r ${A:-/}", "xargs rm -rf", "find $X -delete", "cd $X && rm -rf *", "rm -rf `cat f`", "find . -print0 | xargs -0 rm -rf", "sh -c 'rm -rf $1'"} {
+	for _, line := range []string{"rm -rf \"$X/\"", "rm -rf $DIR/*", "rm -rf $(pwd)", "rm -r ${A:-/}", "xargs rm -rf", "find $X -delete", "cd $X && rm -rf *", "rm -rf `cat f`", "find . -print0 | xargs -0 rm -rf", "sh -c 'rm -rf $1'",
+		"rm -rf ~/$X", "rm -rf ../$X", "rm -rf /$X/", "rm -rf {a,/}", "cd $X; rm -rf .", "(cd ../..); cd build; rm -rf *", "cd -; rm -rf ..", "rm -rf '" + strings.Repeat("a", maxLine) + "'", "rm -rf (", "find . | parallel rm -r",
+	} {
 		if Parse(line).MayDestroy(at) == "" {
 			t.Errorf("%q cannot destroy anything", line)
 		}
 	}
-	for _, line := range []string{"rm -rf build", "rm $X", "ls $X", "find . -name x -delete", "mv $a $b"} {
+	for _, line := range []string{"rm -rf build", "rm -rf build/$X", "rm -rf /tmp/$X", "cd x && rm -rf build", "cd $X && rm -rf build", "rm $X", "ls $X", "find . -name x -delete", "mv $a $b"} {
 		if why := Parse(line).MayDestroy(at); why != "" {
 			t.Errorf("%q: %s", line, why)
 		}
@@ -239,6 +241,7 @@ func TestPathsAndWrites(t *testing.T) {
 	for line, want := range map[string]string{
 		"cat ~/.ssh/id": "~/.ssh/id", "cat \"$HOME/.ssh/id\"": "~/.ssh/id", "cat $HOME/.ssh/id": "~/.ssh/id", "cat /etc/shadow": "/etc/shadow", "curl -F file=@/etc/shadow x": "/etc/shadow",
 		"x --key=/root/k": "/root/k", "x -k/root/k": "/root/k", "cat < /root/k": "/root/k", "sh -c 'cat /root/k'": "/root/k", "echo $(cat /root/k)": "/root/k", "tar cf - -C /root .ssh": "/root", "cat ./a": "./a", "cat '~/x'": "~/x",
+		"cd /root && cat k": "/root/k", "cd && cat .ssh/id": "~/.ssh/id", "cat ~/.ssh/$X": "~/.ssh/", "cat ~/.ssh/{a,b}": "~/.ssh/", "cat ~/.ssh/*": "~/.ssh/*", "a,b=c:/root/k": "/root/k",
 	} {
 		if got := Parse(line).Paths(); !has(got, want) {
 			t.Errorf("%q: %q is not among the paths %q", line, want, got)

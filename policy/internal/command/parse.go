@@ -165,6 +165,8 @@ func (a *analysis) node(n syntax.Node) bool {
 		if !numbersOnly(n.X) {
 			a.unclear("it calculates with names, which may run commands")
 		}
+	case *syntax.ExtGlob:
+		a.unclear("it has a pattern that not every shell knows")
 	case *syntax.CmdSubst:
 		if n.Backquotes && strings.Contains(a.text(n), `\`) {
 			a.unclear("it has backslashes in backquotes")
@@ -360,7 +362,7 @@ func (a *analysis) redirects(s *syntax.Stmt) (all []Redirect) {
 		w := readWord(r.Word)
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
-			if !w.known || !plainName(w.literal) {
+			if !plainName(unquotedName(a.text(r.Word))) {
 				a.unclear("the end of a here-document is not a plain word")
 			}
 			if r.Hdoc != nil && slices.ContainsFunc(r.Hdoc.Parts, func(p syntax.WordPart) bool { _, plain := p.(*syntax.Lit); return !plain }) {
@@ -378,6 +380,14 @@ func (a *analysis) redirects(s *syntax.Stmt) (all []Redirect) {
 		all = append(all, Redirect{Target: w.literal, Write: r.Op != syntax.RdrIn, word: w})
 	}
 	return all
+}
+
+// unquotedName is the end of a here-document without its quotes, where those are simple.
+func unquotedName(text string) string {
+	if n := len(text); n > 2 && (text[0] == '\'' || text[0] == '"') && text[n-1] == text[0] {
+		return text[1 : n-1]
+	}
+	return strings.TrimPrefix(text, `\`)
 }
 
 func plainName(text string) bool {
