@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,12 +89,9 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	if full {
 		m.spec.Mask = slices.Concat(m.spec.Mask, socketsOutside(m.spec.Write))
 	}
-	granted := func(path string) bool { // a person allowed exactly this
-		return slices.ContainsFunc(conf.Write, func(p string) bool { return p == path })
-	}
-	keep := func(paths []string) []string { return slices.DeleteFunc(slices.Clone(paths), granted) }
-	protect := slices.Concat(keep(git.protect), keep(conf.Protect))
-	reserve := slices.Concat(keep(git.reserve), keep(conf.Reserve))
+	granted := slices.DeleteFunc(slices.Clone(conf.Write), func(p string) bool { return slices.Contains(w.files.roots, p) })
+	protect := slices.Concat(without(git.protect, granted), conf.Protect)
+	reserve := slices.Concat(without(git.reserve, granted), conf.Reserve)
 	if full {
 		release, err := reserveAll(reserve, w.files.roots)
 		m.undo = append(m.undo, release)
@@ -129,6 +127,29 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	m.undo = append(m.undo, m.cgroups.remove)
 	m.cgroups.relieve(&m.spec.Limits)
 	return nil
+}
+
+// without returns what of the protected paths stays so, when some were granted: of a folder that one is in, what is there beside it.
+func without(protected, granted []string) (rest []string) {
+	for _, path := range protected {
+		switch {
+		case slices.Contains(granted, path):
+		case slices.ContainsFunc(granted, func(g string) bool { return within(path, g) }):
+			entries, err := os.ReadDir(path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				rest = append(rest, path)
+				continue
+			}
+			var parts []string
+			for _, e := range entries {
+				parts = append(parts, filepath.Join(path, e.Name()))
+			}
+			rest = append(rest, without(parts, granted)...)
+		default:
+			rest = append(rest, path)
+		}
+	}
+	return rest
 }
 
 // release undoes what was prepared, newest first. It may be called twice.
@@ -191,6 +212,9 @@ func (m *confined) keptFrom(path string) (real string, ok bool) {
 	}
 	if exists != real && exists != filepath.Dir(real) {
 		return "", false // the folder is missing, too
+	}
+	for isPlaceholder(exists) {
+		exists = filepath.Dir(exists)
 	}
 	return real, syscall.Access(exists, 2) == nil
 }

@@ -125,6 +125,37 @@ func TestTrust_C07_HooksAndConfigurationOfEachKindOfRepository(t *testing.T) {
 	})
 }
 
+// A person who allows a call to write a hook lets it write that hook, and what is beside it stays.
+func TestAHookThatWasGranted(t *testing.T) {
+	var grant string
+	w, dir := confined(t, func(c *workspace.Confinement) {
+		if grant != "" {
+			c.Write = append(c.Write, grant)
+		}
+	})
+	repository(t, dir)
+	hooks := filepath.Join(dir, ".git", "hooks")
+	for _, there := range []bool{true, false} {
+		if !there {
+			must(t, os.RemoveAll(hooks))
+		}
+		grant = ""
+		const script = "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit"
+		_, result := sh(t, w, script, workspace.Command{})
+		if len(result.Refused) != 1 || result.Refused[0].Target != filepath.Join(hooks, "pre-commit") {
+			t.Fatalf("%+v", result)
+		}
+		grant = result.Refused[0].Target
+		if out, result := sh(t, w, script+" && echo y >> .git/hooks/pre-push.sample", workspace.Command{}); there == (result.Code == 0) {
+			t.Errorf("what is beside it: %q %+v", out, result)
+		}
+		if text, err := os.ReadFile(grant); err != nil || string(text) != "x\n" {
+			t.Errorf("the hook is %q, %v", text, err)
+		}
+		must(t, os.Remove(grant))
+	}
+}
+
 func TestCase_o_sbx_01_CommitsInALinkedWorktree(t *testing.T) {
 	confined(t, nil)
 	base := realDirBeside(t) // a sandbox has a /tmp of its own

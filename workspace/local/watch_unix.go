@@ -131,14 +131,18 @@ func reserve(path string) error {
 
 // unreserve removes what reserve made, as far as it is empty, and nothing else.
 func unreserve(path string) {
-	has := func(path string, mode fs.FileMode) bool {
-		info, err := os.Lstat(path)
-		return err == nil && info.IsDir() && info.Mode()&(fs.ModePerm|fs.ModeSticky) == mode
-	}
-	if has(path, reservedMode) {
+	if hasMode(path, reservedMode) {
 		_ = os.Remove(path) // what is not empty is not ours any more
 	}
-	if above := filepath.Dir(path); has(above, aboveMode) && os.Remove(above) != nil {
+	if above := filepath.Dir(path); hasMode(above, aboveMode) && os.Remove(above) != nil {
 		_ = os.Chmod(above, 0o755) // a command has put something there
 	}
+}
+
+// isPlaceholder reports whether a folder is one that reserve made.
+func isPlaceholder(path string) bool { return hasMode(path, reservedMode) || hasMode(path, aboveMode) }
+
+func hasMode(path string, mode fs.FileMode) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir() && info.Mode()&(fs.ModePerm|fs.ModeSticky) == mode
 }
