@@ -12,8 +12,9 @@ import (
 
 // Composition is what a list of layers comes to. It does not change, so any goroutine may use it.
 type Composition struct {
-	layers []Layer
-	rows   *value // a map from id to row
+	layers  []Layer
+	rows    *value // a map from id to row
+	ignored Errors
 }
 
 // Compose reads the layers and lays each over those before it: [Profile] layers first, then
@@ -41,15 +42,23 @@ func Compose(layers []Layer) (*Composition, error) {
 		}
 	}
 	if len(p.list) == 0 { // else a row that could not be read would be missed below
+		var ignored problems
 		for _, rows := range parsed {
+			if rows.layer != nil && rows.layer.Kind == Project {
+				rows = permitted(c.rows, rows, &ignored)
+			}
 			c.rows = mergeRows(c.rows, rows, &p)
 		}
+		c.ignored = ignored.list
 	}
 	if err := p.err(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
+
+// Ignored are the rows of [Project] layers that were left out, each with its place and the reason; at most 51.
+func (c *Composition) Ignored() Errors { return slices.Clone(c.ignored) }
 
 // Layers returns the layers that were there: all but optional ones without a file.
 func (c *Composition) Layers() []Layer { return slices.Clone(c.layers) }

@@ -255,7 +255,7 @@ func composeArchive(t *testing.T, a archive) []member {
 			if err != nil {
 				t.Fatal(err)
 			}
-			layers = append(layers, config.Layer{Kind: config.Project, Path: filepath.Join(root, ".dsh", "cordis.yml"), Root: root})
+			layers = append(layers, config.Layer{Kind: config.Project, Path: filepath.Join(root, ".dsh", "cordis.yml"), Root: root, Plugins: []string{"wire"}})
 		}
 		if err := os.MkdirAll(filepath.Dir(f.name), 0o700); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ type Kind int
 const (
 	Profile Kind = iota // a shipped composition
 	User                // the user's own cordis.yml
-	Project             // .dsh/cordis.yml of a trusted project: its references are restricted
+	Project             // .dsh/cordis.yml of a trusted project: its references and its rows are restricted
 	Patch               // a file named on the command line
 	Set                 // an assignment on the command line
 )
@@ -40,16 +40,22 @@ func (k Kind) String() string {
 	return "unknown layer"
 }
 
-// Layer is one source of rows. It has either a Path or a Text.
+// Layer is one source of rows. It has either a Path or a Text; a Project may have both, see Text.
 type Layer struct {
 	Kind Kind
 	Name string // of a Profile
 	Path string // the file that is read at each composition
-	Text string // rows as in a file; of a Set, the assignment, see [Compose]
+	// Text are rows as in a file; of a Set, the assignment, see [Compose]. Beside the Path of a Project it
+	// is what was read there and trusted, and used in place of what the file holds by now.
+	Text string
 
 	// Root is the folder of a Project: its ${file:…} cannot leave it, through links
 	// neither. Without a Root it has no files at all.
 	Root string
+
+	// Plugins are those whose rows a Project may add, change, disable and remove. The other rows in it are left out, see
+	// [Composition.Ignored].
+	Plugins []string
 
 	// Optional means that the file at Path may be missing.
 	Optional bool
@@ -83,8 +89,8 @@ const maxFile = 1 << 20
 
 // read returns the layer's text; found is false when an optional file is missing.
 func (l *Layer) read(p *problems) (text []byte, found bool) {
-	if l.Path == "" {
-		return []byte(l.Text), true
+	if l.Path == "" || l.Kind == Project && l.Text != "" {
+		return []byte(strings.TrimPrefix(l.Text, "\ufeff")), true
 	}
 	text, err := readPath(l.Path)
 	if errors.Is(err, fs.ErrNotExist) && l.Optional {

@@ -135,7 +135,7 @@ func TestProjectLinks(t *testing.T) {
 	for file, ok := range map[string]bool{"out": false, "folder/secret": false, "in": true, "inside": true} {
 		path := filepath.Join(project, ".dsh", "cordis.yml")
 		put(path, "- id: a\n  plugin: wire\n  config: {url: '${file:../"+file+"}'}\n")
-		layer := config.Layer{Kind: config.Project, Path: path, Root: project}
+		layer := config.Layer{Kind: config.Project, Path: path, Root: project, Plugins: []string{"wire"}}
 		_, err := config.Check(config.Options{Layers: []config.Layer{layer}, Plugins: plugins(nil)})
 		if ok != (err == nil) {
 			t.Errorf("%s: error %v", file, err)
