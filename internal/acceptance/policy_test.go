@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dsh-harness/dsh/internal/need"
 	"github.com/dsh-harness/dsh/internal/testllm"
 )
 
@@ -77,4 +78,24 @@ func TestPolicy_TheTable(t *testing.T) {
 func (p *place) confines() bool {
 	p.t.Helper()
 	return strings.Contains(p.dsh("doctor", "--offline").Stdout, "ok   commands ")
+}
+
+// TestPolicy_ReadOnlyCommandsSeeTheFolder: a command that may change nothing still finds the folder that it works in.
+func TestPolicy_ReadOnlyCommandsSeeTheFolder(t *testing.T) {
+	p := newPlace(t)
+	if !p.confines() {
+		need.Missing(t, "commands are not confined here: allow user namespaces")
+	}
+	p.file("a.txt", "plain content\n")
+	p.srv.Script(testllm.Calls(shell("one", "cat a.txt; touch b.txt || echo kept; rm -f a.txt; echo x > $TMPDIR/t && echo temporary")), testllm.Text("done"))
+	p.ok(p.dsh("run", "--permission-mode", "read-only", "hi"), "done")
+	got := results(p.requests(2)[1])["one"]
+	for _, want := range []string{"plain content", "kept", "temporary"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the command said %q, which lacks %q", got, want)
+		}
+	}
+	if !p.has("a.txt") || p.has("b.txt") {
+		t.Errorf("a.txt is there: %v, b.txt: %v", p.has("a.txt"), p.has("b.txt"))
+	}
 }

@@ -14,10 +14,11 @@ import (
 
 // confine says what a command may touch in its mode: that of the call it belongs to, else that of its session.
 func (m *manager) confine(ctx context.Context, c *workspace.Confinement, next plugin.Next[*workspace.Confinement, *workspace.Confinement]) (*workspace.Confinement, error) {
-	mode, ok := ctx.Value(modeKey{}).(policy.Mode)
+	of, ok := ctx.Value(callKey{}).(call)
 	if !ok {
-		mode = m.modeOf(c.Session)
+		of.mode = m.modeOf(c.Session)
 	}
+	mode := of.mode
 	if mode == policy.FullAccess {
 		c.Unconfined = signed + string(mode)
 		return next(ctx, c)
@@ -25,8 +26,13 @@ func (m *manager) confine(ctx context.Context, c *workspace.Confinement, next pl
 	r, roots := m.rules(), slices.Clone(c.Write)
 	c.Mask = append(c.Mask, r.masks(roots)...)
 	if !changes(mode) {
-		// The private temporary folder is the last root.
-		c.Write = slices.Clone(c.Write[max(len(c.Write)-1, 0):])
+		last := max(len(roots)-1, 0) // the private temporary folder
+		if of.full {
+			// So they are there, also where a sandbox has folders of its own, such as /tmp.
+			c.Protect = append(c.Protect, roots[:last]...)
+		} else {
+			c.Write = roots[last:]
+		}
 	} else {
 		protect, reserve := r.controls(roots)
 		c.Protect, c.Reserve = append(c.Protect, protect...), append(c.Reserve, reserve...)

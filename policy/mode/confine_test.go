@@ -111,6 +111,29 @@ func TestSomebodyElsesHomeIsMaskedBesideTheFolder(t *testing.T) {
 	}
 }
 
+// Where the sandbox is full, the folders of a call that changes nothing are there, and protected: one below /tmp would
+// not be there otherwise.
+func TestFoldersThatAreNotChangedAreThere(t *testing.T) {
+	w := newWorld(t)
+	roots := w.workspace.Roots()
+	for level, want := range map[workspace.SandboxLevel][2][]string{
+		workspace.SandboxFull: {roots, roots[:1]}, workspace.SandboxPartial: {roots[1:], nil},
+	} {
+		p := newPipeline(t, Config{Mode: policy.ReadOnly}, &person{answer: policy.Answer{Allow: true}})
+		p.body = func(ctx context.Context) (tool.Result, error) {
+			c, err := workspace.Confining.Run(ctx, p.scope, &workspace.Confinement{Write: w.workspace.Roots()}, same)
+			if err == nil && (!slices.Equal(c.Write, want[0]) || !slices.Equal(c.Protect, want[1])) {
+				t.Errorf("sandbox %s: writes %q but for %q, want %q", level, c.Write, c.Protect, want)
+			}
+			return tool.Result{}, err
+		}
+		p.Execute(t.Context(), p.scope, p.Prepare(t.Context(), p.scope, w.call(level), `{"run":"make"}`))
+		if p.ran != 1 {
+			t.Errorf("sandbox %s: it ran %d times", level, p.ran)
+		}
+	}
+}
+
 // What a person granted may be written, also where it is protected, and never where it is masked.
 func TestGrantsGoBeforeProtectionAndBehindMasks(t *testing.T) {
 	w := newWorld(t)

@@ -17,7 +17,13 @@ import (
 // signed begins the name by which a mode signs its opinions.
 const signed = "mode "
 
-type modeKey struct{}
+type callKey struct{}
+
+// call is what the commands of a call are confined by.
+type call struct {
+	mode policy.Mode
+	full bool // the sandbox is full
+}
 
 // decided returns the mode that a call was decided in, which it keeps when the mode of its session is
 // switched before it runs, and what is open to it beyond that mode now that it is allowed.
@@ -43,7 +49,8 @@ func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 	if !ok || p.Call.Workspace == nil {
 		return next(ctx, p)
 	}
-	ctx = context.WithValue(ctx, modeKey{}, mode)
+	level, _ := p.Call.Workspace.Sandbox()
+	ctx = context.WithValue(ctx, callKey{}, call{mode, level == workspace.SandboxFull})
 	if len(beyond) == 0 || p.Verdict.Decision != tool.Allow {
 		return next(ctx, p)
 	}
