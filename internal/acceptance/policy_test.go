@@ -5,6 +5,7 @@ package acceptance
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -97,5 +98,36 @@ func TestPolicy_ReadOnlyCommandsSeeTheFolder(t *testing.T) {
 	}
 	if !p.has("a.txt") || p.has("b.txt") {
 		t.Errorf("a.txt is there: %v, b.txt: %v", p.has("a.txt"), p.has("b.txt"))
+	}
+}
+
+// TestPolicy_ReadOnlyHoldsForLinkedWorktrees: what git keeps of a linked worktree elsewhere is not changed either.
+func TestPolicy_ReadOnlyHoldsForLinkedWorktrees(t *testing.T) {
+	git := need.Program(t, "git", "git")
+	p := newPlace(t)
+	if !p.confines() {
+		need.Missing(t, "commands are not confined here: allow user namespaces")
+	}
+	repository := filepath.Join(p.home, "repository")
+	tree := filepath.Join(repository, "..", "tree")
+	for _, args := range [][]string{
+		{"init", "-q", repository},
+		{"-C", repository, "-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "x"},
+		{"-C", repository, "worktree", "add", "-q", tree},
+	} {
+		c := exec.CommandContext(t.Context(), git, args...)
+		c.Env = append(os.Environ(), "HOME="+p.home)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	for mode, want := range map[string]bool{"read-only": false, "workspace-write": true} {
+		branch := "new-" + mode
+		p.srv.Script(testllm.Calls(shell("one", "git branch "+branch)), testllm.Text("done"))
+		p.ok(p.dsh("run", "--permission-mode", mode, "-C", tree, "hi"), "done")
+		out, err := exec.CommandContext(t.Context(), git, "-C", repository, "branch", "--list", branch).Output()
+		if err != nil || strings.Contains(string(out), branch) != want {
+			t.Errorf("%s: %q, %v", mode, out, err)
+		}
 	}
 }

@@ -81,6 +81,9 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 		return errors.New("the root of the file system is a folder of the session, so that nothing would be confined; work in a folder below it")
 	}
 	git := findGit(w.files.roots)
+	if !slices.Contains(conf.Write, w.files.dir) || slices.Contains(conf.Protect, w.files.dir) {
+		git.write = nil // whoever may not change the folder may not commit either
+	}
 	full := found.by.Level == workspace.SandboxFull
 	m.spec = &sandbox.Spec{
 		Level: found.by.Level, WithoutLandlock: found.by.WithoutLandlock, Dir: m.dir,
