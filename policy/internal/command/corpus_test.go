@@ -129,6 +129,24 @@ func TestTrust_P02_WhatIsDeniedIsFoundInAnyPlace(t *testing.T) {
 	}
 }
 
+// TestTrust_P04_WhatSetsVariablesIsSeen: a command that prepares the environment of others assigns, or makes the line unclear.
+func TestTrust_P04_WhatSetsVariablesIsSeen(t *testing.T) {
+	for _, line := range []string{
+		"A=b", "A=b ls", "export A=b", "export PAGER=id", "declare -x GIT_SSH_COMMAND=id", "typeset -x A=b", "readonly A=b", "local A=b", "LD_PRELOAD=x ls", "PATH=.:$PATH ls", "A+=b", "A=(b)", "A[0]=b ls", "read A", "printf -v A b",
+		"alias ls=id", "unalias ls", "set -a", "set -o allexport", "shopt -s expand_aliases", "hash -p /x ls", "enable -f x y", "unset PATH", "for PATH in x; do ls; done", "mapfile A", "getopts a A", ": ${A:=b}", "let A=1", "((A=1))", "cat {A}< x",
+		"builtin export A=b", "command export A=b",
+	} {
+		l := Parse(line)
+		assigns := l.Unclear != ""
+		for _, c := range l.Commands {
+			assigns = assigns || c.Assigns
+		}
+		if proven, _ := l.ReadOnly(); !assigns || proven {
+			t.Errorf("%q assigns %v, proven %v: %+v", line, assigns, proven, l.Commands)
+		}
+	}
+}
+
 func TestInnerCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"sudo -u root rm x":                    "rm x",
