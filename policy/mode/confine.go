@@ -27,7 +27,11 @@ func (m *manager) confine(ctx context.Context, c *workspace.Confinement, next pl
 	c.Mask = append(c.Mask, r.masks(roots)...)
 	if !changes(mode) {
 		last := max(len(roots)-1, 0) // the private temporary folder
-		if of.full {
+		level := workspace.SandboxNone
+		if of.in != nil {
+			level, _ = of.in.Sandbox()
+		}
+		if level == workspace.SandboxFull {
 			// So they are there, also where a sandbox has folders of its own, such as /tmp.
 			c.Protect = append(c.Protect, roots[:last]...)
 		} else {

@@ -22,7 +22,7 @@ type callKey struct{}
 // call is what the commands of a call are confined by.
 type call struct {
 	mode policy.Mode
-	full bool // the sandbox is full
+	in   workspace.Workspace
 }
 
 // decided returns the mode that a call was decided in, which it keeps when the mode of its session is
@@ -49,8 +49,7 @@ func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 	if !ok || p.Call.Workspace == nil {
 		return next(ctx, p)
 	}
-	level, _ := p.Call.Workspace.Sandbox()
-	ctx = context.WithValue(ctx, callKey{}, call{mode, level == workspace.SandboxFull})
+	ctx = context.WithValue(ctx, callKey{}, call{mode, p.Call.Workspace})
 	if len(beyond) == 0 || p.Verdict.Decision != tool.Allow {
 		return next(ctx, p)
 	}
