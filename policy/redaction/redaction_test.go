@@ -135,7 +135,7 @@ func FuzzRedact(f *testing.F) {
 }
 
 // mounted is a tree with the plugin.
-func mounted(t *testing.T) *plugin.Scope {
+func mounted(t *testing.T) *plugin.Tree {
 	t.Helper()
 	tree := plugin.New(slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = tree.Close(context.Background()) })
@@ -150,11 +150,11 @@ func mounted(t *testing.T) *plugin.Scope {
 	if err := tree.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return tree.Root()
+	return tree
 }
 
 func TestAMarkIsNeverWrittenBack(t *testing.T) {
-	s := mounted(t)
+	s := mounted(t).Root()
 	define := tool.New(tool.Spec{Name: "write"}, func(context.Context, *tool.Call, struct {
 		Content string `json:"content"`
 	}) (tool.Result, error) {
@@ -176,7 +176,7 @@ func TestAMarkIsNeverWrittenBack(t *testing.T) {
 }
 
 func TestResultsAreRedacted(t *testing.T) {
-	s := mounted(t)
+	s := mounted(t).Root()
 	token := "ghp_" + letters(36)
 	run := func(result tool.Result, err error) (tool.Result, error) {
 		return tool.PostExecute.Run(t.Context(), s, &tool.Prepared{Call: &tool.Call{Name: "read"}}, func(context.Context, *tool.Prepared) (tool.Result, error) {
@@ -213,11 +213,15 @@ func TestResultsAreRedacted(t *testing.T) {
 
 func TestTheServiceIsThere(t *testing.T) {
 	var got string
-	user, err := mounted(t).Mount("user", []plugin.Need{policy.Redaction.Required()}, func(_ context.Context, s *plugin.Scope) error {
+	tree := mounted(t)
+	user, err := tree.Root().Mount("user", []plugin.Need{policy.Redaction.Required()}, func(_ context.Context, s *plugin.Scope) error {
 		got = policy.Redaction.From(s).Redact("ghp_" + letters(36))
 		return nil
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := user.State(); err != nil || got != "‹secret:github-token›" {
