@@ -26,7 +26,8 @@ func newStubs(t *testing.T) stubs {
 	s := stubs{dir: t.TempDir(), work: t.TempDir(), bash: need.Program(t, "bash", "bash")}
 	s.logs = t.TempDir()
 	for _, name := range []string{"p", "q", "r"} {
-		script := "#!/bin/sh\n{ printf '%s' \"${0##*/}\"; for a; do printf '\\037%s' \"$a\"; done; printf '\\036'; } >> \"$LOG\"\n"
+		// One write per call, as those of a pipeline note at the same time.
+		script := "#!/bin/sh\ns=${0##*/}\nfor a; do s=\"$s\x1f$a\"; done\nprintf '%s\\036' \"$s\" >> \"$LOG\"\n"
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
