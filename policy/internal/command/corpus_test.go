@@ -147,6 +147,18 @@ func TestTrust_P04_WhatSetsVariablesIsSeen(t *testing.T) {
 	}
 }
 
+// What is not fully understood is said to be so, whatever commands are in it.
+func TestUnclear(t *testing.T) {
+	for _, line := range []string{
+		"ls() { id; }; ls", "function ls { id; }", "coproc ls", "((1))", "let 1", "[[ a ]]", "echo $((x))", "echo ${!x}", "echo ${x@P}", "echo ${x[1]}", "eval ls", ". x", "source x", "alias a=b", "$X", "ls\r", "ls \u202e", "ls\x00", "ls \xff",
+		"ls (", "echo a\\", "cat <<E\n$x\nE", "cat <<\"a b\"\nx\na b", "ls @(a)", "sh -c \"$X\"", strings.Repeat("(", 100) + "ls" + strings.Repeat(")", 100), strings.Repeat("a", maxLine+1), strings.Repeat(":;", maxCommands+1),
+	} {
+		if Parse(line).Unclear == "" {
+			t.Errorf("%.80q counts as understood", line)
+		}
+	}
+}
+
 func TestInnerCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"sudo -u root rm x":                    "rm x",
