@@ -157,6 +157,9 @@ func TestAHookThatWasGranted(t *testing.T) {
 }
 
 func TestCase_o_sbx_01_CommitsInALinkedWorktree(t *testing.T) {
+	if asOrdinaryUser(t) {
+		return
+	}
 	confined(t, nil)
 	base := realDirBeside(t) // a sandbox has a /tmp of its own
 	main, tree := filepath.Join(base, "main"), filepath.Join(base, "wt")
