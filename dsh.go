@@ -58,6 +58,8 @@ type AgentOptions struct {
 	// Dir is the folder that the agent works in; "" is the current one, or that of the
 	// session which is resumed.
 	Dir string
+	// AddDirs are further folders, absolute, that the agent may write in, as in Dir.
+	AddDirs []string
 	// SessionID names the new session, see [session.ValidID]; "" gives it an id that sorts by time.
 	SessionID string
 	// Resume is a stored session to go on with, instead of a new one.

@@ -162,6 +162,7 @@ func (h *Harness) Open(ctx context.Context, o AgentOptions) (*Agent, error) {
 		Params:       llm.Params{Effort: o.Effort, MaxTokens: o.MaxTokens},
 		Limits:       agent.Limits{Steps: o.MaxSteps, Time: o.Timeout},
 	}
+	options.Workspace.Dirs = o.AddDirs
 	id := cmp.Or(o.Resume, o.SessionID, uuid7.New())
 	r := newRecord(id, o.OnEvent, h.price())
 	if err := h.remember(r); err != nil {

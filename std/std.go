@@ -17,6 +17,7 @@ import (
 	"github.com/dsh-harness/dsh/policy/permission"
 	"github.com/dsh-harness/dsh/policy/redaction"
 	"github.com/dsh-harness/dsh/policy/repetition"
+	"github.com/dsh-harness/dsh/policy/trust"
 	"github.com/dsh-harness/dsh/prompt/assembler"
 	"github.com/dsh-harness/dsh/prompt/environment"
 	"github.com/dsh-harness/dsh/prompt/identity"
@@ -49,6 +50,7 @@ func Plugins() []plugin.Definition {
 		assembler.Plugin.Definition(),
 		identity.Plugin.Definition(),
 		environment.Plugin.Definition(),
+		trust.Plugin.Definition(),
 		redaction.Plugin.Definition(),
 		hooks.Plugin.Definition(),
 		permission.Plugin.Definition(),

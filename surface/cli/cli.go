@@ -195,7 +195,7 @@ func (p *program) root() *cobra.Command {
 	}
 	add(groupWork, p.runCommand(), p.resumeCommand(), p.demoCommand())
 	add(groupSessions, p.sessionsCommand())
-	add(groupSetup, p.configCommand(), p.pluginsCommand(), p.toolsCommand(), p.modelsCommand(), p.policyCommand(), p.trashCommand(), p.doctorCommand())
+	add(groupSetup, p.configCommand(), p.pluginsCommand(), p.toolsCommand(), p.modelsCommand(), p.policyCommand(), p.trustCommand(), p.trashCommand(), p.doctorCommand())
 	add(groupSetup, p.versionCommand())
 	root.AddCommand(p.environmentCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd, err) })

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,15 +20,17 @@ import (
 	"github.com/dsh-harness/dsh/profiles"
 )
 
-// projectFile is what a folder brings along. It is not used before somebody has trusted it.
-const projectFile = ".dsh/cordis.yml"
-
 // composition holds the flags that say what is composed, and where.
 type composition struct {
 	dir     string
 	profile string
 	patches []string
 	sets    []string
+
+	accept string // the hash of what the folder may bring along in this run
+	asks   bool   // a person at the terminal may be asked whether to trust the folder
+	told   bool   // which files are not used was said
+	warned bool   // which rows are not used was said
 }
 
 func (c *composition) register(flags *pflag.FlagSet) {
@@ -66,18 +69,38 @@ func (c *composition) options(p *program) (dsh.Options, error) {
 		return dsh.Options{}, err
 	}
 	project, patched := filepath.Join(o.Agent.Dir, filepath.FromSlash(projectFile)), false
+	var patches []config.Layer
 	for _, path := range c.patches {
 		full, err := filepath.Abs(path)
 		if err != nil {
 			return dsh.Options{}, fmt.Errorf("find the patch %s: %w", path, err)
 		}
 		patched = patched || full == project
-		o.Layers = append(o.Layers, config.Layer{Kind: config.Patch, Path: full})
+		patches = append(patches, config.Layer{Kind: config.Patch, Path: full})
 	}
-	if _, err := os.Stat(project); err == nil && !patched {
-		p.note("%s of this folder is ignored, as trust in folders is not built yet; to use it, read it and give --patch %s", projectFile, plain(project))
+	if err := c.bring(p, dirs.State, &o, patched); err != nil {
+		return dsh.Options{}, err
 	}
-	return o, nil
+	o.Layers = append(o.Layers, patches...)
+	return o, c.tellIgnored(p, o)
+}
+
+// tellIgnored says which rows of the folder's layer are left out. What is wrong with the layers is told by who composes them.
+func (c *composition) tellIgnored(p *program, o dsh.Options) error {
+	if c.warned || !slices.ContainsFunc(o.Layers, func(l config.Layer) bool { return l.Kind == config.Project }) {
+		return nil
+	}
+	c.warned = true
+	configuration, err := o.Configuration()
+	if err != nil {
+		return err
+	}
+	if composed, err := config.Compose(configuration.Layers); err == nil {
+		for _, e := range composed.Ignored() {
+			p.note("%s", plain(e.Error()))
+		}
+	}
+	return nil
 }
 
 // folder is the absolute folder to work in.
@@ -94,6 +117,19 @@ func (c *composition) folder() (string, error) {
 		return "", fmt.Errorf("work in %s: it is not a folder", dir)
 	}
 	return dir, err
+}
+
+// folders are the absolute names of folders that are there.
+func folders(dirs []string) ([]string, error) {
+	var all []string
+	for _, dir := range dirs {
+		full, err := (&composition{dir: dir}).folder()
+		if err != nil {
+			return nil, fmt.Errorf("--add-dir: %w", err)
+		}
+		all = append(all, full)
+	}
+	return all, nil
 }
 
 // compose reads the configuration without starting anything.

@@ -28,6 +28,7 @@ type task struct {
 	resume   string
 	fork     bool
 	mode     string
+	addDirs  []string
 	format   string
 	verbose  bool
 	noAsk    bool
@@ -45,6 +46,8 @@ func (t *task) register(flags *pflag.FlagSet) {
 	flags.IntVar(&t.agent.MaxSteps, "max-steps", 0, "end the turn after this `number` of steps")
 	flags.DurationVar(&t.agent.Timeout, "timeout", 0, "end the turn after this `time`, such as 90s or 10m")
 	flags.StringVar(&t.mode, "permission-mode", "", "what the agent may do without asking: `mode` is "+strings.Join(modes(), ", ")+" (DSH_PERMISSION_MODE)")
+	flags.StringArrayVar(&t.addDirs, "add-dir", nil, "let the agent write in this `folder` too; may be repeated")
+	flags.StringVar(&t.accept, "trust", "", "use what the folder brings along if it has exactly this `hash`, see dsh trust")
 	flags.BoolVar(&t.noAsk, "no-ask", false, "ask nobody, also at a terminal: what would have to be asked about is denied")
 	flags.StringVar(&t.agent.SystemPrompt, "system-prompt", "", "use this `text` in place of the base of the system prompt")
 	flags.StringVar(&t.agent.SystemAppend, "append-system-prompt", "", "add this `text` to the end of the system prompt")
@@ -143,11 +146,15 @@ func (t *task) check() error {
 
 // options are those of the composition, with what the flags of the task say.
 func (t *task) options(p *program) (dsh.Options, error) {
+	t.asks = !t.noAsk
 	o, err := t.composition.options(p)
 	if err != nil {
 		return o, err
 	}
 	dir := o.Agent.Dir
+	if t.agent.AddDirs, err = folders(t.addDirs); err != nil {
+		return o, err
+	}
 	o.Agent = t.agent
 	o.Agent.Dir = dir
 	if o.Agent.Model == "" && t.resume == "" && !t.goOn {
