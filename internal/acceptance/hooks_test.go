@@ -3,6 +3,7 @@
 package acceptance
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,16 +53,31 @@ func TestHooks_RunAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestHooks_OfAFolderNeedTrust: hooks of a folder that nobody trusts are not run where nobody can be asked.
+// TestHooks_OfAFolderNeedTrust: hooks of a folder are not run until somebody trusts exactly them.
 func TestHooks_OfAFolderNeedTrust(t *testing.T) {
 	p := newPlace(t)
-	for _, path := range []string{".dsh/hooks.json", ".claude/settings.json", ".codex/hooks.json"} {
+	files := []string{".dsh/hooks.json", ".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json"}
+	for i, path := range files {
 		check(t, os.MkdirAll(filepath.Join(p.work, filepath.Dir(path)), 0o700))
-		p.file(path, `{"hooks":{"UserPromptSubmit":[{"hooks":[{"type":"command","command":"touch ran"}]}]}}`)
+		p.file(path, fmt.Sprintf(`{"hooks":{"UserPromptSubmit":[{"hooks":[{"type":"command","command":"touch ran%d"}]}]}}`, i))
 	}
-	p.srv.Script(testllm.Text("done"))
-	p.ok(p.run("go"), "done")
-	if p.has("ran") {
-		t.Error("a hook that nobody trusts was run")
+	ran := func() (n int) {
+		for i := range files {
+			if p.has(fmt.Sprintf("ran%d", i)) {
+				n++
+			}
+		}
+		return n
+	}
+	p.srv.Script(testllm.Text("done"), testllm.Text("done"))
+	o := p.run("go")
+	p.ok(o, "done")
+	_, hash, told := strings.Cut(strings.TrimSpace(o.Stderr), "--trust ")
+	if ran() != 0 || !told {
+		t.Fatalf("%d hooks that nobody trusts were run; %s", ran(), o.Stderr)
+	}
+	p.ok(p.run("--trust", hash, "go"), "done")
+	if ran() != len(files) {
+		t.Errorf("%d of %d trusted hooks were run", ran(), len(files))
 	}
 }
