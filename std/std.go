@@ -21,6 +21,7 @@ import (
 	"github.com/dsh-harness/dsh/prompt/assembler"
 	"github.com/dsh-harness/dsh/prompt/environment"
 	"github.com/dsh-harness/dsh/prompt/identity"
+	"github.com/dsh-harness/dsh/prompt/instructions"
 	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/session/barrier"
 	"github.com/dsh-harness/dsh/session/jsonl"
@@ -50,6 +51,7 @@ func Plugins() []plugin.Definition {
 		assembler.Plugin.Definition(),
 		identity.Plugin.Definition(),
 		environment.Plugin.Definition(),
+		instructions.Plugin.Definition(),
 		trust.Plugin.Definition(),
 		redaction.Plugin.Definition(),
 		hooks.Plugin.Definition(),

@@ -77,7 +77,7 @@ func TestTheFileOfAProjectIsIgnoredAndSaid(t *testing.T) {
 	b.answers(2)
 	file := b.write(".dsh/cordis.yml", "- id: deepseek\n  disabled: true\n")
 	o := b.run("run", "x")
-	o.want(t, 0, "ok\n", ".dsh/cordis.yml of this folder is ignored", "--patch ")
+	o.want(t, 0, "ok\n", "ignored, as nobody trusts it: .dsh/cordis.yml (new); look with dsh trust, then use it with --trust ")
 	if strings.Count(o.stderr, "\n") != 1 {
 		t.Errorf("stderr has more than a line:\n%s", o.stderr)
 	}
