@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -77,6 +78,22 @@ func newBash(t testing.TB, change ...func(*shell.Config)) *bash {
 		t.Fatal("there is no tool bash")
 	}
 	return &bash{t, workspacetest.Open(t, local.Plugin.Definition(), workspace.Options{}), d}
+}
+
+// free lets b run its commands outside of any sandbox, which has a /tmp of its own and keeps the folder
+// of the session from being removed.
+func (b *bash) free() *bash {
+	b.t.Helper()
+	p := local.Plugin
+	p.Start = func(ctx context.Context, s *plugin.Scope, c local.Config) error {
+		_, err := workspace.Confining.On(s, func(ctx context.Context, c *workspace.Confinement, next plugin.Next[*workspace.Confinement, *workspace.Confinement]) (*workspace.Confinement, error) {
+			c.Unconfined = "a test"
+			return next(ctx, c)
+		})
+		return errors.Join(err, local.Plugin.Start(ctx, s, c))
+	}
+	b.w = workspacetest.Open(b.t, p.Definition(), workspace.Options{})
+	return b
 }
 
 type args map[string]any
@@ -151,7 +168,7 @@ func TestRun(t *testing.T) {
 	} {
 		text, outcome := b.run(c.command, c.more)
 		want(t, text, c.text)
-		if d := cmp.Diff(c.outcome, outcome, cmpopts.IgnoreFields(shell.Outcome{}, "DurationMS")); d != "" {
+		if d := cmp.Diff(c.outcome, outcome, cmpopts.IgnoreFields(shell.Outcome{}, "DurationMS", "Sandbox")); d != "" {
 			t.Errorf("%s: %s", c.command, d)
 		}
 	}
@@ -374,7 +391,7 @@ func TestSpill(t *testing.T) {
 
 func TestTrust_T07_TheFolderIsGone(t *testing.T) {
 	t.Parallel()
-	b := newBash(t)
+	b := newBash(t).free()
 	b.run("mkdir -p sub; rm -rf sub")
 	if result := b.call(t.Context(), args{"command": "true", "workdir": "sub"}, func(string) {}); !result.IsError || result.Error.Code != "no-folder" {
 		t.Errorf("%+v", result)
@@ -450,7 +467,7 @@ func TestCase_o_sh_09_SilentCommands(t *testing.T) {
 func TestCase_o_edt_11_TildeIsHome(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	b := newBash(t)
+	b := newBash(t).free()
 	if err := os.Mkdir(filepath.Join(home, "w"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +486,7 @@ func TestWithoutBash(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
-	b := newBash(t)
+	b := newBash(t).free()
 	for range 2 {
 		text, _ := b.run("echo hi")
 		want(t, text, "hi\n[exit code 0]")

@@ -69,11 +69,22 @@ func (w *local) confine(ctx context.Context, dir string, c workspace.Command) (*
 		return made, nil // the policy has asked about it
 	}
 	made.level = found.level
+	if found.by.Level == workspace.SandboxFull && hidden(dir, conf.Write) {
+		return nil, fmt.Errorf("%w for a confined command, which has temporary folders of its own: %s; run in the folder of the session", workspace.ErrNoFolder, dir)
+	}
 	if err := made.prepare(w, conf, found); err != nil {
 		made.release()
 		return nil, fmt.Errorf("%w: %w", workspace.ErrSandbox, err)
 	}
 	return made, nil
+}
+
+// hidden reports whether a full sandbox shows something else at a path.
+func hidden(path string, shown []string) bool {
+	lies := func(dirs []string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool { return within(dir, path) })
+	}
+	return lies([]string{"/tmp", "/var/tmp", "/run", "/dev"}) && !lies(shown)
 }
 
 func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) error {
