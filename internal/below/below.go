@@ -43,6 +43,12 @@ func (r *Root) Read(name string, most int64) (content []byte, size int64, err er
 	return content, size, nil
 }
 
+// Stat describes what is at name, or at the end of the links there.
+func (r *Root) Stat(name string) (fs.FileInfo, error) {
+	info, err := r.dir.Stat(name)
+	return info, bare(err)
+}
+
 // Copy writes the file at name to w, and fails once it has more than most bytes.
 func (r *Root) Copy(w io.Writer, name string, most int64) (n int64, err error) {
 	f, _, err := r.open(name)

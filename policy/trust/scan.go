@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +25,7 @@ const (
 	hashSize      = sha256.Size
 	maxDefinition = 1 << 20  // bytes of one definition
 	maxWords      = 4096     // words of one definition that may name files
-	maxScripts    = 64       // files that one definition names
+	maxScripts    = 64       // files that one definition runs
 	maxScript     = 16 << 20 // bytes of one of them
 )
 
@@ -42,7 +44,7 @@ type Definition struct {
 	Path    string // relative to the folder, with slashes
 	Does    string // what it is for, in a few words
 	Content []byte
-	// Scripts are the files of the folder that its hooks name, relative to the folder: they belong to it.
+	// Scripts are the files of the folder that its hooks run, relative to the folder: they belong to it.
 	Scripts []string
 	Hash    string // over the path, the content, and the scripts, in hexadecimal
 	// Problem says why it cannot be trusted as it is, such as that it is a link that leads out; "" when it can. It
@@ -135,11 +137,12 @@ func scanOne(ctx context.Context, dir string, k kind) (*Definition, error) {
 	h := sha256.New()
 	put(h, []byte(k.path), content)
 	if k.hooks {
-		if d.Scripts = scripts(dir, content); len(d.Scripts) > maxWords {
+		named := words(dir, content)
+		if len(named) > maxWords {
 			d.Problem = fmt.Sprintf("it has more than %d words that may be files", maxWords)
 			return d, nil
 		}
-		if err := d.addScripts(h, root); err != nil {
+		if err := d.addScripts(h, root, named); err != nil {
 			d.Problem = err.Error()
 			return d, nil
 		}
@@ -148,25 +151,29 @@ func scanOne(ctx context.Context, dir string, k kind) (*Definition, error) {
 	return d, nil
 }
 
-// addScripts hashes the files that hooks name. What is not there is not a file that they name, so a file that appears later changes
-// the hash.
-func (d *Definition) addScripts(h hash.Hash, root *below.Root) error {
-	var found []string
-	for _, name := range d.Scripts {
-		one := sha256.New()
-		_, err := root.Copy(one, filepath.FromSlash(name), maxScript)
+// addScripts hashes the files that hooks run: those that can be executed, that a program in front of them runs, or that are
+// scripts by name. Other files that they name, such as a log, may change. What is not there is no such file, so one that appears later changes the hash.
+func (d *Definition) addScripts(h hash.Hash, root *below.Root, named []word) error {
+	for _, w := range named {
+		name := filepath.FromSlash(w.name)
+		info, err := root.Stat(name)
 		switch {
-		case missing(err), errors.Is(err, below.ErrNotRegular): // a folder is no script
+		case missing(err), err == nil && info.IsDir():
 			continue
 		case err != nil:
-			return fmt.Errorf("its hooks name %q: %w", name, err)
+			return fmt.Errorf("its hooks name %q: %w", w.name, err)
+		case !w.runs && info.Mode().Perm()&0o111 == 0:
+			continue
 		}
-		if found = append(found, name); len(found) > maxScripts {
-			return fmt.Errorf("its hooks name more than %d files", maxScripts)
+		one := sha256.New()
+		if _, err := root.Copy(one, name, maxScript); err != nil {
+			return fmt.Errorf("its hooks run %q: %w", w.name, err)
 		}
-		put(h, []byte(name), one.Sum(nil))
+		if d.Scripts = append(d.Scripts, w.name); len(d.Scripts) > maxScripts {
+			return fmt.Errorf("its hooks run more than %d files", maxScripts)
+		}
+		put(h, []byte(w.name), one.Sum(nil))
 	}
-	d.Scripts = found
 	return nil
 }
 
@@ -249,38 +256,88 @@ func says(value json.RawMessage) bool {
 	return true
 }
 
-// scripts returns the words of hooks that may be files of the folder dir, without doubles and in order.
-func scripts(dir string, content []byte) []string {
+// word is a word of a hook that may be a file of the folder.
+type word struct {
+	name string
+	runs bool // by its extension, or by the program before it
+}
+
+// words returns the words of hooks that may be files of the folder dir, without doubles and in order.
+func words(dir string, content []byte) []word {
 	var value any
 	if json.Unmarshal(bytes.TrimPrefix(content, []byte("\ufeff")), &value) != nil {
 		return nil
 	}
-	var found []string
+	runs := map[string]bool{}
+	look := func(line []string) {
+		program := ""
+		for _, text := range line {
+			if name := inFolder(dir, text); name != "" {
+				runs[name] = runs[name] || interprets(program) || isScript(name)
+			}
+			if text != "" && text[0] != '-' && text[0] != '$' { // an option or a folder may stand between a program and its script
+				program = path.Base(filepath.ToSlash(text))
+			}
+		}
+	}
 	var walk func(value any)
 	walk = func(value any) {
 		switch v := value.(type) {
 		case string:
-			for word := range strings.FieldsFuncSeq(v, separates) {
-				if name := inFolder(dir, word); name != "" {
-					found = append(found, name)
-				}
-			}
-			if name := inFolder(dir, v); name != "" {
-				found = append(found, name)
-			}
+			look(strings.FieldsFunc(v, separates))
 		case []any:
+			var line []string
 			for _, item := range v {
+				text, isText := item.(string)
+				if isText {
+					line = append(line, text)
+				}
 				walk(item)
 			}
+			look(line)
 		case map[string]any:
 			for _, item := range v {
 				walk(item)
 			}
+			// A program and its arguments.
+			if program, ok := v["command"].(string); ok {
+				line := []string{program}
+				args, _ := v["args"].([]any) // none is none
+				for _, arg := range args {
+					if text, ok := arg.(string); ok {
+						line = append(line, text)
+					}
+				}
+				look(line)
+			}
 		}
 	}
 	walk(value)
-	slices.Sort(found)
-	return slices.Compact(found)
+	all := make([]word, 0, len(runs))
+	for _, name := range slices.Sorted(maps.Keys(runs)) {
+		all = append(all, word{name, runs[name]})
+	}
+	return all
+}
+
+// interprets reports whether a program runs the file that is named behind it.
+func interprets(program string) bool {
+	program = strings.TrimRight(strings.TrimSuffix(program, ".exe"), "0123456789.")
+	switch program {
+	case "sh", "bash", "dash", "zsh", "ksh", "fish", "source", "python", "pypy", "uv", "run", "node", "deno", "bun", "tsx", "ruby", "perl", "php", "lua",
+		"pwsh", "powershell", "make", "just", "task", "java", "Rscript", "awk", "exec", "env":
+		return true
+	}
+	return program == "" // nothing is in front of it, or "." is
+}
+
+// isScript reports whether a file is run by its name.
+func isScript(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".ps1", ".bat", ".cmd", ".exe", ".jar", ".awk":
+		return true
+	}
+	return false
 }
 
 // separates reports whether a shell takes r for the end of a word, or for its quoting.

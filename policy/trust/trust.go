@@ -8,7 +8,7 @@
 //	    accept: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]
 //
 // A folder brings definitions: files that say what is composed, allowed or run there, see [Scan]. Each has a hash, over its
-// path, its content, and the files of the folder that its hooks name. A person trusts a folder with exactly these hashes; a
+// path, its content, and the files of the folder that its hooks run. A person trusts a folder with exactly these hashes; a
 // definition that changes is not trusted until somebody says so again, and the others stay. Trust in a folder says nothing of
 // the folders in it.
 //

@@ -258,6 +258,32 @@ func TestTrust_C04_ASetForOneRunIsExact(t *testing.T) {
 	}
 }
 
+// The files that a hook runs belong to it. Others that it names, such as what it writes, do not.
+func TestTheFilesThatHooksRun(t *testing.T) {
+	for _, c := range []struct{ hook, want string }{
+		{`"command":"./x"`, "x"},
+		{`"command":"sh log"`, "log"},
+		{`"command":"python3 -u $CLAUDE_PROJECT_DIR/log"`, "log"},
+		{`"command":"\"$CLAUDE_PROJECT_DIR\"/in/a.sh >> log 2>&1; touch log"`, "in/a.sh"},
+		{`"command":"true && . log"`, "log"},
+		{`"command":"node","args":["log","-x"]`, "log"},
+		{`"command":"HERE/x","args":["with blank.py"]`, "with blank.py x"},
+		{`"command":"cat log in missing.sh; echo x.y"`, ""},
+	} {
+		p := newPlace(t)
+		for name, mode := range map[string]os.FileMode{"x": 0o700, "log": 0o600, "in/a.sh": 0o600, "with blank.py": 0o600} {
+			p.write(name, "text")
+			if err := os.Chmod(filepath.Join(p.dir, filepath.FromSlash(name)), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.write(".dsh/hooks.json", `{"hooks":{"Stop":[{"hooks":[{`+strings.ReplaceAll(c.hook, "HERE", filepath.ToSlash(p.dir))+`}]}]}}`)
+		if f := p.scan(); len(f.Definitions) != 1 || strings.Join(f.Definitions[0].Scripts, " ") != c.want {
+			t.Errorf("%s: %+v, want %q", c.hook, f, c.want)
+		}
+	}
+}
+
 func TestTrustIsOfOneFolder(t *testing.T) {
 	p := newPlace(t)
 	p.write(".dsh/permissions.yml", "deny: [Bash(curl)]")
@@ -333,14 +359,14 @@ func TestAddsAtOnceAreAllKept(t *testing.T) {
 func TestScriptsAreInTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		words := rapid.SliceOf(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"../x", "/etc/passwd", dir + "/a", dir + "2/a", "$CLAUDE_PROJECT_DIR/../x", "a/../../x", "~/.ssh/id"}))).Draw(t, "words")
-		text, err := json.Marshal(map[string]any{"hooks": words})
+		texts := rapid.SliceOf(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"../x", "/etc/passwd", dir + "/a", dir + "2/a", "$CLAUDE_PROJECT_DIR/../x", "a/../../x", "~/.ssh/id"}))).Draw(t, "texts")
+		text, err := json.Marshal(map[string]any{"hooks": texts})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range scripts(dir, text) {
-			if !filepath.IsLocal(filepath.FromSlash(name)) {
-				t.Fatalf("%q leads out", name)
+		for _, w := range words(dir, text) {
+			if !filepath.IsLocal(filepath.FromSlash(w.name)) {
+				t.Fatalf("%q leads out", w.name)
 			}
 		}
 	})
