@@ -29,6 +29,7 @@ type confined struct {
 	dir     string
 
 	watched []watched
+	bare    []string // roots that had no repository
 	undo    []func()
 }
 
@@ -104,6 +105,11 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 		m.spec.Mask = slices.Concat(m.spec.Mask, socketsOutside(m.spec.Write))
 	}
 	granted := slices.DeleteFunc(slices.Clone(conf.Write), func(p string) bool { return slices.Contains(w.files.roots, p) })
+	for _, root := range git.none {
+		if !slices.ContainsFunc(granted, func(p string) bool { return within(root, p) }) {
+			m.bare = append(m.bare, root)
+		}
+	}
 	protect := slices.Concat(without(git.protect, granted), conf.Protect)
 	reserve := slices.Concat(without(git.reserve, granted), conf.Reserve)
 	if full {
@@ -185,6 +191,15 @@ func (m *confined) refused(result workspace.Result, said messages) (all []worksp
 			all = append(all, workspace.Refusal{Kind: workspace.RefusedWrite, Target: seen.path, Rule: "control file; it could not be put aside: " + err.Error()})
 		} else if what != "" {
 			all = append(all, workspace.Refusal{Kind: workspace.RefusedWrite, Target: seen.path, Rule: "control file; " + what})
+		}
+	}
+	for _, root := range m.bare {
+		for _, path := range planted(root) {
+			what, err := (watched{path: path}).putBack()
+			if err != nil {
+				what = "it could not be put aside: " + err.Error()
+			}
+			all = append(all, workspace.Refusal{Kind: workspace.RefusedWrite, Target: path, Rule: "git would run what is in it; " + what})
 		}
 	}
 	if result.Code == 0 && result.Signal == "" {

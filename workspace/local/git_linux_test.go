@@ -9,6 +9,7 @@ import (
 
 	"github.com/dsh-harness/dsh/internal/need"
 	"github.com/dsh-harness/dsh/workspace"
+	"github.com/dsh-harness/dsh/workspace/local"
 	"github.com/dsh-harness/dsh/workspace/workspacetest"
 )
 
@@ -204,5 +205,42 @@ func TestCase_o_sbx_01_CommitsInALinkedWorktree(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTrust_C06_NoRepositoryThatRunsSomethingComesIntoBeing(t *testing.T) {
+	need.Program(t, "git", "git")
+	for name, plant := range map[string]string{
+		"a hook":             "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
+		"a hook, later":      "git init -q; echo x > .git/hooks/post-checkout",
+		"a hook of a link":   "git init -q; ln -s /bin/true .git/hooks/pre-commit",
+		"hooks that link":    "git init -q; rm -rf .git/hooks; mkdir h; ln -s ../h .git/hooks",
+		"configuration":      "git init -q; git config core.fsmonitor ./x",
+		"in one line":        "git init -q; echo '[core] hooksPath = h' >> .git/config",
+		"over lines":         "git init -q; printf '[core]\\nfsmoni\\\\\\ntor = x\\n' >> .git/config",
+		"an alias":           "git init -q; git config alias.st '!x'",
+		"an include":         "git init -q; git config include.path ../x",
+		"a filter":           "git init -q; git config filter.x.clean x",
+		"a file":             "mkdir e; git init -q --bare e/r; echo x > e/r/hooks/pre-commit; echo 'gitdir: e/r' > .git",
+		"a link":             "git init -q e; echo x > e/.git/hooks/pre-commit; ln -s e/.git .git",
+		"a common folder":    "git init -q; echo ../e > .git/commondir",
+		"a bare repository":  "git init -q --bare .; echo x > hooks/pre-receive",
+		"a bare one, config": "git init -q --bare .; git config core.fsmonitor x",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, dir := confined(t, nil)
+			out, result := sh(t, w, plant, workspace.Command{})
+			if len(local.Planted(dir)) > 0 || len(result.Refused) == 0 {
+				t.Errorf("%v is left; %+v\n%s", local.Planted(dir), result.Refused, out)
+			}
+		})
+	}
+	w, dir := confined(t, nil)
+	out, result := sh(t, w, "git init -q -b main && git config user.name a && git config user.email a@example.com && echo a > a && git add a && git commit -qm x && git remote add origin https://example.com/x && git log --oneline | wc -l", workspace.Command{})
+	if out != "1\n" || len(result.Refused) > 0 {
+		t.Errorf("an ordinary repository: %q %+v", out, result)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".git", "HEAD")); err != nil {
+		t.Error(err)
 	}
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // git is what of repositories a command may write, and what it must not, since git executes or obeys it.
-type git struct{ write, protect, reserve []string }
+type git struct {
+	write, protect, reserve []string
+	none                    []string // roots without a repository
+}
 
 // findGit looks at the top of each root.
 func findGit(roots []string) git {
@@ -29,7 +32,9 @@ func (g *git) look(root string) {
 	case err != nil:
 		if isRepository(root) { // a bare one
 			g.repository(root, root)
+			return
 		}
+		g.none = append(g.none, root)
 	case info.IsDir():
 		g.repository(dot, root)
 	case info.Mode().IsRegular():
