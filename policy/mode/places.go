@@ -97,14 +97,13 @@ func (p place) inside(names []string) bool {
 }
 
 // existsBelow returns what there is of the anchored places strictly below a folder.
-func (ps places) existsBelow(s spot) string {
-	names := s.whole
+func (ps places) existsBelow(s spot, except func(path string) bool) string {
 	for _, p := range ps {
-		if !p.anchored || len(p.names) <= len(names) || !slices.Equal(p.names[:len(names)], names) {
+		if !p.anchored || len(p.names) <= len(s.whole) || !startsWith(s.whole, p.names[:len(s.whole)]) {
 			continue
 		}
-		found, err := filepath.Glob(filepath.FromSlash(p.path))
-		if err == nil && len(found) > 0 {
+		found, _ := filepath.Glob(filepath.FromSlash(p.path)) // the pattern was checked
+		if slices.ContainsFunc(found, func(path string) bool { return startsWith(fold(path), s.whole) && !except(path) }) {
 			return p.pattern
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,6 +22,9 @@ type rules struct {
 	otherHomes places // the homes of other people
 	own        places // the harness's state
 	control    places
+	// named are the masked places that may stand in any folder: no search of a folder is refused because of them,
+	// so what it finds is looked at.
+	named places
 
 	// folders remembers what folders of sessions are without links; there is
 	// hardly ever more than one.
@@ -29,14 +33,16 @@ type rules struct {
 
 func newRules(user string, dirs home.Dirs, c Config) *rules {
 	r := resolver{}
-	return &rules{
+	all := &rules{
 		home:       filepath.Clean(user),
 		realHome:   r.resolve(user),
 		masked:     newPlaces(r, user, c.Masked.apply(masked())),
-		otherHomes: newPlaces(r, user, c.Masked.apply(otherHomes())),
+		otherHomes: newPlaces(r, user, Places{Remove: c.Masked.Remove}.apply(otherHomes())),
 		own:        newPlaces(r, user, []string{filepath.ToSlash(dirs.State), filepath.ToSlash(dirs.Config) + "/credentials*"}),
 		control:    newPlaces(r, user, append(c.Control.apply(control()), filepath.ToSlash(dirs.Config))),
 	}
+	all.named = slices.DeleteFunc(slices.Clone(all.masked), func(p place) bool { return p.anchored })
+	return all
 }
 
 // finding is what a mode makes of one access.
@@ -91,7 +97,7 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) f
 	spot := newSpot(at, r.lexical(c, a.Target))
 	reason := r.private(c, a, at, spot)
 	if reason == "" {
-		reason = r.holds(a, spot)
+		reason = r.holds(c, a, at, spot)
 	}
 	if reason != "" {
 		return found(tool.Deny, "%s", reason)
@@ -139,8 +145,18 @@ func (r *rules) private(c *tool.Call, a tool.Access, at workspace.Place, spot sp
 }
 
 // holds returns why a folder cannot be searched or changed as a whole, "" when it can.
-func (r *rules) holds(a tool.Access, spot spot) string {
-	within := r.masked.existsBelow(spot)
+func (r *rules) holds(c *tool.Call, a tool.Access, at workspace.Place, spot spot) string {
+	never := func(string) bool { return false }
+	within := r.masked.existsBelow(spot, never)
+	if within == "" && r.own.existsBelow(spot, never) != "" {
+		within = "the harness's own state"
+	}
+	if within == "" && at.Root == "" {
+		within = r.otherHomes.existsBelow(spot, r.atHome)
+	}
+	if sessions := r.sessionsOf(c); within == "" && sessions != "" && sessions != at.Path && isWithin(at.Path, sessions) {
+		within = "the harness's own state"
+	}
 	switch {
 	case within == "":
 		return ""

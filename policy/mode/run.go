@@ -50,6 +50,10 @@ func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 		return next(ctx, p)
 	}
 	ctx = context.WithValue(ctx, callKey{}, call{mode, p.Call.Workspace})
+	if masked := m.rules().named; len(masked) > 0 {
+		roots := p.Call.Workspace.Roots()
+		ctx = workspace.WithHidden(ctx, func(path string) bool { return masked.match(spotBelow(roots, path)) != "" })
+	}
 	if len(beyond) == 0 || p.Verdict.Decision != tool.Allow {
 		return next(ctx, p)
 	}
@@ -73,6 +77,17 @@ func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 		}
 	}
 	return next(ctx, p)
+}
+
+// spotBelow is a file that was found below a folder that could be searched.
+func spotBelow(roots []string, path string) spot {
+	at := workspace.Place{Path: path}
+	for _, root := range roots {
+		if rel, err := filepath.Rel(root, path); err == nil && isWithin(root, path) {
+			at.Root, at.Rel = root, rel
+		}
+	}
+	return newSpot(at, path)
 }
 
 // withPort returns a host with its port, or with those of the web.

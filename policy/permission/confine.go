@@ -3,6 +3,7 @@ package permission
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dsh-harness/dsh/plugin"
@@ -33,6 +34,28 @@ func (k *Keeper) confine(ctx context.Context, c *workspace.Confinement, next plu
 		}
 	}
 	return next(ctx, c)
+}
+
+// hide keeps what rules deny by path out of what a search of a folder finds, wherever it stands.
+func (k *Keeper) hide(ctx context.Context, p *tool.Prepared, next plugin.Next[*tool.Prepared, tool.Result]) (tool.Result, error) {
+	if p.Call.Workspace == nil {
+		return next(ctx, p)
+	}
+	around := surroundings{dir: p.Call.Workspace.Dir(), home: k.home}
+	set, _ := k.rules(ctx, p.Call.Session, around.dir) // what cannot be read was a reason to ask a person, who allowed the call
+	var denied []reach
+	for _, r := range set.deny {
+		if r.spec == paths && r.kind == tool.AccessRead && r.names(p.Call.Name) {
+			denied = append(denied, r.path.reach(around))
+		}
+	}
+	if len(denied) > 0 {
+		ctx = workspace.WithHidden(ctx, func(path string) bool {
+			at := spots{filepath.ToSlash(path)}
+			return slices.ContainsFunc(denied, func(r reach) bool { return r.touches(at) })
+		})
+	}
+	return next(ctx, p)
 }
 
 // places returns the files and folders that a pattern is about, as far as they have names.

@@ -117,6 +117,7 @@ func start(_ context.Context, s *plugin.Scope, c Config) error {
 		registered(session.Gone.On(s, k.forget)),
 		registered(tool.PreExecute.On(s, k.decide, plugin.At(tool.Decide))),
 		registered(workspace.Confining.On(s, k.confine)),
+		registered(tool.Execution.On(s, k.hide, plugin.At(tool.Sandbox))),
 	)
 }
 

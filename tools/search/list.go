@@ -47,8 +47,16 @@ type listing struct {
 	partial bool
 }
 
-// list returns the files of a query.
+// list returns the files of a query that nobody hides.
 func (t *tools) list(ctx context.Context, q query) (listing, error) {
+	l, err := t.listAll(ctx, q)
+	if hides := workspace.Hidden(ctx); hides != nil {
+		l.files = slices.DeleteFunc(l.files, func(name string) bool { return hides(join(q.root, name)) })
+	}
+	return l, err
+}
+
+func (t *tools) listAll(ctx context.Context, q query) (listing, error) {
 	if !t.noRipgrep.Load() {
 		l, err := ripgrep(ctx, q)
 		if err == nil {
