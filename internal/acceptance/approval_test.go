@@ -313,7 +313,7 @@ func elsewhere(t *testing.T) string {
 	t.Helper()
 	var dir string
 	var err error
-	for _, base := range []string{"/home", "/srv", "/opt", os.Getenv("HOME"), "."} {
+	for _, base := range []string{"/srv", "/opt", "/var/lib", "."} {
 		if dir, err = os.MkdirTemp(base, "dsh-elsewhere-"); err == nil {
 			break
 		}

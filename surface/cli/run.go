@@ -76,7 +76,8 @@ func (p *program) runCommand() *cobra.Command {
 The prompt is the arguments, then --file, then standard input, with an empty line between them. Beside a prompt a
 pipe on standard input counts if its first byte or its end comes within 300 ms, and a file always.
 
-Nobody is asked for permission: what the mode does not allow is denied, the agent is told, and dsh ends with 3.
+At a terminal you are asked about what the mode and your rules leave open. Elsewhere, and with --no-ask, such a call is denied, the agent is told, and
+dsh ends with 3.
 
 Exit codes: 0 completed; 1 the turn ended with an error; 2 wrong use, nothing was sent; 3 something needed an approval
 that nobody could give; 4 a budget or limit ended the turn; 130 and 143 interrupted by SIGINT and SIGTERM.`,
