@@ -95,6 +95,10 @@ func jail(level, uid string) error {
 		return err
 	}
 	victim.Stderr, victim.Dir, victim.SysProcAttr = os.Stderr, "/", as(id)
+	// Its number must be one that no process has in a sandbox, whose numbers begin at 1 again.
+	if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte("20000"), 0); err != nil {
+		return err
+	}
 	if err := victim.Start(); err != nil {
 		return err
 	}
