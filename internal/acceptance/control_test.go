@@ -95,6 +95,31 @@ func TestTrust_C05_ControlFilesAsk(t *testing.T) {
 	}
 }
 
+// TestTrust_C05_AFolderOfControlFiles: nor is a folder deleted that a control file stands in.
+func TestTrust_C05_AFolderOfControlFiles(t *testing.T) {
+	for _, mode := range []string{"ask", "workspace-write", "full-access"} {
+		t.Run(mode, func(t *testing.T) {
+			p := newPlace(t)
+			var calls []testllm.Call
+			for _, name := range []string{".github/workflows/ci.yml", "nested/.git/config", "docs/AGENTS.md", "[odd]/.vscode/tasks.json"} {
+				check(t, os.MkdirAll(filepath.Dir(filepath.Join(p.work, name)), 0o700))
+				p.file(name, "kept")
+				top, _, _ := strings.Cut(name, "/")
+				calls = append(calls, testllm.Call{ID: name, Name: "delete", Arguments: fmt.Sprintf(`{"file_path":%q}`, top)})
+			}
+			p.srv.Script(testllm.Calls(calls...), testllm.Text("done"))
+			if o := p.dsh("run", "--permission-mode", mode, "--allow", "delete", "hi"); o.Code != 3 {
+				t.Errorf("exit %d, want 3: %s", o.Code, o.Stderr)
+			}
+			for name, text := range results(p.requests(2)[1]) {
+				if !p.has(name) || !strings.Contains(text, "nobody could approve") {
+					t.Errorf("%s is there: %v; %s", name, p.has(name), text)
+				}
+			}
+		})
+	}
+}
+
 func reversed(s string) string {
 	b := []byte(s)
 	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {

@@ -112,9 +112,13 @@ func reasonOf(a policy.Answer) string {
 	}
 }
 
-// advice names the strictest mode in which the call would need nobody.
+// advice names the strictest mode in which the call would need nobody, and could do what it is for.
 func (m *manager) advice(p *tool.Pending) string {
+	now := m.Mode(p.Call.Session)
 	for _, mode := range policy.Modes() {
+		if changes(now) && !changes(mode) {
+			continue
+		}
 		strictest := tool.Allow
 		for _, a := range p.Definition.Access(p.Call) {
 			strictest = max(strictest, m.rules().judge(mode, p.Call, a).decision)

@@ -110,6 +110,37 @@ func (ps places) existsBelow(s spot, except func(path string) bool) string {
 	return ""
 }
 
+// standsIn returns the first of the places that there is in a folder itself; further down nobody looks. A pattern of
+// several names counts where the folder is the beginning of it. It is "" for a file.
+func (ps places) standsIn(path string, s spot) string {
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return ""
+	}
+	if place := ps.existsBelow(s, func(string) bool { return false }); place != "" {
+		return place
+	}
+	for _, p := range ps {
+		if p.anchored {
+			continue
+		}
+		for n := range p.names {
+			if n > len(s.below) || !startsWith(s.below[len(s.below)-n:], p.names[:n]) {
+				continue
+			}
+			rest := strings.Join(strings.FieldsFunc(p.path, func(r rune) bool { return r == '/' })[n:], "/")
+			if found, _ := filepath.Glob(escaped(path) + "/" + rest); len(found) > 0 { // the pattern was checked
+				return p.pattern
+			}
+		}
+	}
+	return ""
+}
+
+// escaped is a pattern for one path.
+func escaped(path string) string {
+	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`).Replace(path)
+}
+
 func startsWith(names, pattern []string) bool {
 	if len(names) < len(pattern) {
 		return false

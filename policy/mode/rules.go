@@ -109,6 +109,9 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) f
 	if place := r.control.match(spot); place != "" && f.decision != tool.Deny {
 		f = found(tool.Ask, "%s is a control file (%s): what is in it is executed or obeyed later, so a person has to approve the change", a.Target, place)
 	}
+	if within := r.control.standsIn(at.Path, spot); within != "" && f.decision != tool.Deny {
+		f = found(tool.Ask, "%s holds %s, which is a control file: what is in it is executed or obeyed later, so a person has to approve the change", a.Target, within)
+	}
 	if at.Root == "" && f.decision != tool.Deny {
 		f.beyond = []string{at.Path}
 	}
