@@ -79,6 +79,9 @@ var ErrTooLarge = errors.New("it is too large for the trash")
 // ErrNotFound is about an item that is not there.
 var ErrNotFound = errors.New("it is not in the trash")
 
+// ErrElsewhere is about an item whose old place cannot be reached without following a link.
+var ErrElsewhere = errors.New("where it was there was no link")
+
 // List returns the items, newest first. What is no item is left out.
 func (b Bin) List() ([]Item, error) {
 	entries, err := os.ReadDir(b.Dir)
@@ -104,7 +107,8 @@ func (b Bin) List() ([]Item, error) {
 }
 
 // Restore moves an item back to where it was, or to the path to when that is not
-// empty. It replaces nothing.
+// empty. It replaces nothing. Where it was there were no links on the way: if there are now, somebody
+// put them there, and it fails with [ErrElsewhere].
 func (b Bin) Restore(id, to string) (Item, error) {
 	items, err := b.List()
 	if err != nil {
@@ -115,11 +119,32 @@ func (b Bin) Restore(id, to string) (Item, error) {
 		return Item{}, fmt.Errorf("restore %s: %w", id, ErrNotFound)
 	}
 	item := items[i]
-	to = cmp.Or(to, item.Path)
-	if err := b.restore(item, to); err != nil {
+	if to == "" {
+		to, err = item.Path, leadsThere(item.Path)
+	}
+	if err == nil {
+		err = b.restore(item, to)
+	}
+	if err != nil {
 		return Item{}, fmt.Errorf("restore %s to %s: %w", id, to, err)
 	}
 	return item, nil
+}
+
+// leadsThere fails when what there is of the way to a path goes through a link.
+func leadsThere(path string) error {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(dir)
+		switch {
+		case err == nil && real != dir:
+			return fmt.Errorf("%s leads to %s now, %w: say where to restore it to", dir, real, ErrElsewhere)
+		case err == nil || dir == filepath.Dir(dir):
+			return nil
+		}
+		if _, err := os.Lstat(dir); err == nil {
+			return fmt.Errorf("%s is a link that leads nowhere, %w: say where to restore it to", dir, ErrElsewhere)
+		}
+	}
 }
 
 func (b Bin) restore(item Item, to string) error {

@@ -73,6 +73,42 @@ func TestRestoringReplacesNothing(t *testing.T) {
 	}
 }
 
+// A link that was planted on the way back is not followed, whether it leads somewhere or not; a person may say where to.
+func TestTrust_F06_RestoringFollowsNoPlantedLink(t *testing.T) {
+	for name, plant := range map[string]func(work, outside string) error{
+		"folder": func(work, outside string) error { return os.Symlink(outside, filepath.Join(work, "d")) },
+		"dangling": func(work, outside string) error {
+			return os.Symlink(filepath.Join(outside, "new"), filepath.Join(work, "d"))
+		},
+		"above": func(work, outside string) error { return errors.Join(os.Remove(work), os.Symlink(outside, work)) },
+		"chain": func(work, outside string) error {
+			return errors.Join(os.Symlink(outside, filepath.Join(work, "e")), os.Symlink("e", filepath.Join(work, "d")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, err := filepath.EvalSymlinks(t.TempDir())
+			must(t, err)
+			work, outside := filepath.Join(base, "work"), filepath.Join(base, "outside")
+			must(t, errors.Join(os.MkdirAll(filepath.Join(work, "d"), 0o700), os.Mkdir(outside, 0o700)))
+			dir, err := os.OpenRoot(filepath.Join(work, "d"))
+			must(t, err)
+			b := Bin{Dir: filepath.Join(base, "bin"), Max: 100}
+			must(t, dir.WriteFile("authorized_keys", []byte("mine"), 0o600))
+			item, err := b.Put(dir, "authorized_keys", filepath.Join(work, "d", "authorized_keys"), Size{Files: 1, Bytes: 4})
+			must(t, err)
+			must(t, errors.Join(dir.Close(), os.Remove(filepath.Join(work, "d")), plant(work, outside)))
+			if _, err := b.Restore(item.ID, ""); !errors.Is(err, ErrElsewhere) {
+				t.Errorf("it was restored: %v", err)
+			}
+			if found, err := os.ReadDir(outside); err != nil || len(found) > 0 {
+				t.Errorf("outside: %v, %v", found, err)
+			}
+			_, err = b.Restore(item.ID, filepath.Join(outside, "chosen"))
+			must(t, err)
+		})
+	}
+}
+
 // Copying across disks moves all that renaming would.
 func TestMoveByCopy(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
