@@ -4,6 +4,7 @@ package acceptance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func TestTrust_C05_ControlFilesAsk(t *testing.T) {
 	for _, mode := range []string{"read-only", "plan", "ask", "workspace-write", "full-access"} {
 		for _, there := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, there %v", mode, there), func(t *testing.T) {
-				p := newPlace(t)
+				p := besidePlace(t)
 				if !p.confines() {
 					need.Missing(t, "commands are not confined here: allow user namespaces")
 				}
@@ -118,6 +119,17 @@ func TestTrust_C05_AFolderOfControlFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// besidePlace is a place that is not in the temporary folder: commands have one of their own, so that they would see nothing of the home folder anyway.
+func besidePlace(t *testing.T) *place {
+	t.Helper()
+	p := newPlace(t)
+	dir := elsewhere(t)
+	p.home, p.work = filepath.Join(dir, "home"), filepath.Join(dir, "work")
+	check(t, errors.Join(os.Mkdir(p.home, 0o700), os.Mkdir(p.work, 0o700)))
+	check(t, os.WriteFile(filepath.Join(p.home, "plain"), []byte("seen"), 0o600))
+	return p
 }
 
 func reversed(s string) string {

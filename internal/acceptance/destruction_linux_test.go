@@ -1,5 +1,3 @@
-//go:build unix
-
 package acceptance
 
 import (
@@ -74,7 +72,7 @@ func TestDestruction_NothingLiftsTheGuard(t *testing.T) {
 
 // TestDestruction_TheMountsHold: what no parser sees, the sandbox keeps from happening: the home folder stays, and so does the folder itself.
 func TestDestruction_TheMountsHold(t *testing.T) {
-	p := newPlace(t)
+	p := besidePlace(t)
 	if !p.confines() {
 		need.Missing(t, "commands are not confined here: allow user namespaces")
 	}
