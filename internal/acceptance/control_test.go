@@ -102,12 +102,16 @@ func TestTrust_C05_AFolderOfControlFiles(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			p := newPlace(t)
 			var calls []testllm.Call
-			for _, name := range []string{".github/workflows/ci.yml", "nested/.git/config", "docs/AGENTS.md", "[odd]/.vscode/tasks.json"} {
+			for _, name := range []string{".github/workflows/ci.yml", "nested/.git/config", "docs/AGENTS.md", "[odd]/.vscode/tasks.json", "ci/hooks/pre-commit"} {
 				check(t, os.MkdirAll(filepath.Dir(filepath.Join(p.work, name)), 0o700))
 				p.file(name, "kept")
 				top, _, _ := strings.Cut(name, "/")
 				calls = append(calls, testllm.Call{ID: name, Name: "delete", Arguments: fmt.Sprintf(`{"file_path":%q}`, top)})
 			}
+			// Where git is told to run hooks from is as the folder of its own.
+			check(t, os.Mkdir(filepath.Join(p.work, ".git"), 0o700))
+			p.file(".git/config", "[core]\n\tbare = false\n\thookspath = ci/hooks\n")
+			calls = append(calls, testllm.Call{ID: "ci/hooks", Name: "write", Arguments: `{"file_path":"ci/hooks/pre-push","content":"x"}`})
 			p.srv.Script(testllm.Calls(calls...), testllm.Text("done"))
 			if o := p.dsh("run", "--permission-mode", mode, "--allow", "delete", "hi"); o.Code != 3 {
 				t.Errorf("exit %d, want 3: %s", o.Code, o.Stderr)

@@ -109,6 +109,9 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) f
 	if place := r.control.match(spot); place != "" && f.decision != tool.Deny {
 		f = found(tool.Ask, "%s is a control file (%s): what is in it is executed or obeyed later, so a person has to approve the change", a.Target, place)
 	}
+	if hooks := hooksFor(at); f.decision != tool.Deny && hooks != "" && (isWithin(hooks, at.Path) || isWithin(at.Path, hooks)) {
+		f = found(tool.Ask, "git runs hooks from %s, so a person has to approve a change of %s", hooks, a.Target)
+	}
 	if within := r.control.standsIn(at.Path, spot); within != "" && f.decision != tool.Deny {
 		f = found(tool.Ask, "%s holds %s, which is a control file: what is in it is executed or obeyed later, so a person has to approve the change", a.Target, within)
 	}
@@ -116,6 +119,17 @@ func (r *rules) judgeFile(m policy.Mode, row row, c *tool.Call, a tool.Access) f
 		f.beyond = []string{at.Path}
 	}
 	return f
+}
+
+// hooksFor returns the folder of hooks that the repository has which a place is in, "" when it has only its own.
+func hooksFor(at workspace.Place) string {
+	if at.Root == "" {
+		return ""
+	}
+	if hooks := hooksOf(at.Root); hooks != at.Root {
+		return hooks
+	}
+	return ""
 }
 
 // judgeWrite judges a change of a file that is neither private nor a control file.
