@@ -1,0 +1,6 @@
+//go:build race
+
+package permission
+
+// slower is how much longer everything takes with the race detector.
+const slower = 10
