@@ -11,7 +11,7 @@ import (
 // TestTrust_P02_ADecisionIsQuick: below 1 ms for an ordinary command, and below 50 ms for any input, as the best of some tries on a machine
 // that may be busy. The race detector gets ten times as long.
 func TestTrust_P02_ADecisionIsQuick(t *testing.T) {
-	w := newWorld(t, Config{Allow: []string{"Bash(git:*)", "Bash(go test:*)", "Bash(true)"}, Deny: []string{"Bash(curl)", "Bash(((a+)+)+$)", "Read(.env)"}})
+	w := newWorld(t, Config{Allow: []string{"Bash(git:*)", "Bash(go test:*)", "Bash(true)"}, Deny: []string{"Bash(curl)", "Bash(" + strings.Repeat("a*", 100) + "b)", "Read(.env)"}})
 	for name, c := range map[string]struct {
 		line  string
 		limit time.Duration
