@@ -23,7 +23,7 @@ type Confinement struct {
 
 	// Write holds the files and folders that may be written, at first the roots.
 	Write []string
-	// Protect holds what may not be changed although it lies below Write. What does
+	// Protect holds what may not be changed although it lies below Write, or is listed there. What does
 	// not exist yet is removed when the command makes it, and reported as refused.
 	Protect []string
 	// Reserve is as Protect, but the kernel keeps what does not exist from coming into being.

@@ -14,11 +14,10 @@ import (
 
 // confine says what a command may touch in its mode: that of the call it belongs to, else that of its session.
 func (m *manager) confine(ctx context.Context, c *workspace.Confinement, next plugin.Next[*workspace.Confinement, *workspace.Confinement]) (*workspace.Confinement, error) {
-	of, ok := ctx.Value(callKey{}).(call)
+	mode, ok := ctx.Value(callKey{}).(policy.Mode)
 	if !ok {
-		of.mode = m.modeOf(c.Session)
+		mode = m.modeOf(c.Session)
 	}
-	mode := of.mode
 	if mode == policy.FullAccess {
 		c.Unconfined = signed + string(mode)
 		return next(ctx, c)
@@ -27,16 +26,8 @@ func (m *manager) confine(ctx context.Context, c *workspace.Confinement, next pl
 	c.Mask = append(c.Mask, r.masks(roots)...)
 	if !changes(mode) {
 		last := max(len(roots)-1, 0) // the private temporary folder
-		level := workspace.SandboxNone
-		if of.in != nil {
-			level, _ = of.in.Sandbox()
-		}
-		if level == workspace.SandboxFull {
-			// So they are there, also where a sandbox has folders of its own, such as /tmp.
-			c.Protect = append(c.Protect, roots[:last]...)
-		} else {
-			c.Write = roots[last:]
-		}
+		// They stay what can be written, so that they are there also where a sandbox has folders of its own, such as /tmp.
+		c.Protect = append(c.Protect, roots[:last]...)
 	} else {
 		protect, reserve := r.controls(roots)
 		c.Protect, c.Reserve = append(c.Protect, protect...), append(c.Reserve, reserve...)

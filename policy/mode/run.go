@@ -17,13 +17,8 @@ import (
 // signed begins the name by which a mode signs its opinions.
 const signed = "mode "
 
+// callKey is the key of the mode that the commands of a call are confined by.
 type callKey struct{}
-
-// call is what the commands of a call are confined by.
-type call struct {
-	mode policy.Mode
-	in   workspace.Workspace
-}
 
 // decided returns the mode that a call was decided in, which it keeps when the mode of its session is
 // switched before it runs, and what is open to it beyond that mode now that it is allowed.
@@ -49,7 +44,7 @@ func (m *manager) run(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 	if !ok || p.Call.Workspace == nil {
 		return next(ctx, p)
 	}
-	ctx = context.WithValue(ctx, callKey{}, call{mode, p.Call.Workspace})
+	ctx = context.WithValue(ctx, callKey{}, mode)
 	if masked := m.rules().named; len(masked) > 0 {
 		roots := p.Call.Workspace.Roots()
 		ctx = workspace.WithHidden(ctx, func(path string) bool { return masked.match(spotBelow(roots, path)) != "" })

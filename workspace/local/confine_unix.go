@@ -103,6 +103,8 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	}
 	if full {
 		m.spec.Mask = slices.Concat(m.spec.Mask, socketsOutside(m.spec.Write))
+	} else { // without mounts nothing is protected below what can be written
+		m.spec.Write = slices.DeleteFunc(m.spec.Write, func(p string) bool { return slices.Contains(conf.Protect, p) })
 	}
 	granted := slices.DeleteFunc(slices.Clone(conf.Write), func(p string) bool { return slices.Contains(w.files.roots, p) })
 	for _, root := range git.none {

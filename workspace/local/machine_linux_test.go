@@ -43,7 +43,11 @@ func TestHelperMachine(t *testing.T) {
 		must(t, err)
 		t.Fatal(syscall.Exec(exe, os.Args, os.Environ()))
 	}
-	w := workspacetest.Open(t, local.Plugin.Definition(), workspace.Options{Dir: os.Getenv("DSH_TEST_DIR")})
+	provider := local.Plugin.Definition()
+	if os.Getenv("DSH_TEST_UNCHANGED") != "" {
+		provider = with(func(c *workspace.Confinement) { c.Protect = append(c.Protect, c.Write[0]) })
+	}
+	w := workspacetest.Open(t, provider, workspace.Options{Dir: os.Getenv("DSH_TEST_DIR")})
 	var seen observed
 	seen.Level, seen.Why = w.Sandbox()
 	var out strings.Builder
@@ -106,8 +110,8 @@ func onAMachineWithout(t *testing.T, what string) (observed, string) {
 	must(t, err)
 	var seen observed
 	must(t, json.Unmarshal(text, &seen))
-	if _, err := os.Lstat(filepath.Join(dir, "in")); err != nil {
-		t.Errorf("the command could not write into its folder: %q", seen.Out)
+	if _, err := os.Lstat(filepath.Join(dir, "in")); (err != nil) != (os.Getenv("DSH_TEST_UNCHANGED") != "") {
+		t.Errorf("what a command writes into its folder: %v; %q", err, seen.Out)
 	}
 	_, err = os.Lstat(filepath.Join(base, "out"))
 	return seen, map[bool]string{true: "out", false: ""}[err == nil]
@@ -143,5 +147,16 @@ func TestTrust_S04_LesserMachines(t *testing.T) {
 				t.Errorf("internet sockets: %v; %q", got, seen.Out)
 			}
 		})
+	}
+}
+
+// A session that changes nothing does so in each sandbox.
+func TestAFolderThatIsProtectedAsAWhole(t *testing.T) {
+	confined(t, nil)
+	t.Setenv("DSH_TEST_UNCHANGED", "1")
+	for _, lacks := range []string{"", "namespaces", "landlock"} {
+		if seen, out := onAMachineWithout(t, lacks); out != "" || strings.Contains(seen.Out, "wrote in") {
+			t.Errorf("without %q: %+v, wrote %q", lacks, seen, out)
+		}
 	}
 }
