@@ -2,7 +2,6 @@ package hooks_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -224,12 +223,13 @@ func TestCase_o_hk_02_NoiseAroundTheAnswer(t *testing.T) {
 	}
 }
 
-// TestCase_o_hk_03_AHookThatHangs: it is ended with all that it started, the log says so, and what it was asked about goes as configured.
+// TestCase_o_hk_03_AHookThatHangs: it is ended, the log says so, and what it was asked about goes as configured. That nothing
+// of it is left is seen on the binary, from outside of its namespace.
 func TestCase_o_hk_03_AHookThatHangs(t *testing.T) {
 	for onFailure, ran := range map[string]bool{"allow": true, "block": false} {
 		t.Run(onFailure, func(t *testing.T) {
 			w := newWorld(t)
-			w.user(hook("PreToolUse", "", "echo $$ > pids; sleep 60 & echo $! >> pids; sleep 60", `,"timeout":2,"on_failure":"`+onFailure+`"`))
+			w.user(hook("PreToolUse", "", "sleep 60 & sleep 60", `,"timeout":2,"on_failure":"`+onFailure+`"`))
 			began := time.Now()
 			w.run("go", bash("touch ran"), done)
 			if took := time.Since(began); took < 2*time.Second || took > 4*time.Second {
@@ -241,12 +241,6 @@ func TestCase_o_hk_03_AHookThatHangs(t *testing.T) {
 			o := w.outcomes()
 			if len(o) != 1 || !o[0].TimedOut || !strings.Contains(o[0].Error, "timeout") || o[0].OnFailure != onFailure || !strings.Contains(w.log.String(), "a hook failed") {
 				t.Errorf("the log has %+v", o)
-			}
-			for _, pid := range strings.Fields(w.read("pids")) {
-				cmdline, err := os.ReadFile("/proc/" + pid + "/cmdline")
-				if err == nil && strings.Contains(string(cmdline), "sleep") {
-					t.Errorf("process %s is alive", pid)
-				}
 			}
 		})
 	}

@@ -106,6 +106,14 @@ func (m *confined) prepare(w *local, conf *workspace.Confinement, found found) e
 	} else { // without mounts nothing is protected below what can be written
 		m.spec.Write = slices.DeleteFunc(m.spec.Write, func(p string) bool { return slices.Contains(conf.Protect, p) })
 	}
+	if err := m.spec.Check(); err != nil {
+		return err
+	}
+	for _, path := range slices.Concat(conf.Protect, conf.Reserve) {
+		if !filepath.IsAbs(path) {
+			return fmt.Errorf("%q is no absolute path", path)
+		}
+	}
 	granted := slices.DeleteFunc(slices.Clone(conf.Write), func(p string) bool { return slices.Contains(w.files.roots, p) })
 	for _, root := range git.none {
 		if !slices.ContainsFunc(granted, func(p string) bool { return within(root, p) }) {

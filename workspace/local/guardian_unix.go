@@ -41,6 +41,8 @@ const (
 	// leftoverGrace is how long what a command left behind, or what a dead harness left
 	// running, has between being asked to end and being killed.
 	leftoverGrace = 200 * time.Millisecond
+	// confineBound is how long a guardian may take to confine itself.
+	confineBound = 20 * time.Second
 	// killBound is how long a guardian tries to kill before it reports what it could not.
 	killBound = 3 * time.Second
 	// orphanTick is how often what has been orphaned and has ended is waited for while the
@@ -103,7 +105,11 @@ func guard(grace string, args []string) (code int) {
 	unix.CloseOnExec(reportFD)
 	keepFromCommands()
 	becomeReaper()
-	if err := confine(); err != nil {
+	// A harness that is gone is noticed once the command runs; until then there is only this bound.
+	bound := time.AfterFunc(confineBound, func() { syscall.Exit(125) })
+	err = confine()
+	bound.Stop()
+	if err != nil {
 		report{Sandbox: true, Error: err.Error()}.send()
 		return 0
 	}

@@ -547,3 +547,19 @@ func BenchmarkConfinedStart(b *testing.B) {
 	b.ReportMetric(float64(all[len(all)*95/100].Microseconds())/1000, "ms-p95")
 	b.ReportMetric(float64(all[len(all)/2])/float64(free[len(free)/2]), "x-unconfined")
 }
+
+// A path that is not absolute would not be hidden: nothing runs then.
+func TestARelativePathConfinesNothing(t *testing.T) {
+	for name, change := range map[string]func(*workspace.Confinement){
+		"mask":    func(c *workspace.Confinement) { c.Mask = append(c.Mask, ".env") },
+		"protect": func(c *workspace.Confinement) { c.Protect = append(c.Protect, "x") },
+		"reserve": func(c *workspace.Confinement) { c.Reserve = append(c.Reserve, "x") },
+		"write":   func(c *workspace.Confinement) { c.Write = append(c.Write, "./x") },
+	} {
+		w, dir := confined(t, change)
+		_, err := w.Exec().Run(t.Context(), workspace.Command{Args: []string{"touch", filepath.Join(dir, "ran")}, Timeout: 10 * time.Second})
+		if _, stat := os.Lstat(filepath.Join(dir, "ran")); !errors.Is(err, workspace.ErrSandbox) || stat == nil {
+			t.Errorf("%s: %v; it ran: %v", name, err, stat == nil)
+		}
+	}
+}

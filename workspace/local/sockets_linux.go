@@ -2,6 +2,7 @@ package local
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -16,7 +17,7 @@ func socketsOutside(dirs []string) (paths []string) {
 	for line := range strings.Lines(string(text)) {
 		// The path is the eighth field, and may have blanks in it; names that begin with @ are not in the file system.
 		_, path, ok := strings.Cut(line, " /")
-		path = "/" + strings.TrimSuffix(path, "\n")
+		path = filepath.Clean("/" + strings.TrimSuffix(path, "\n"))
 		if ok && !slices.ContainsFunc(dirs, func(dir string) bool { return within(dir, path) }) {
 			paths = append(paths, path)
 		}

@@ -19,6 +19,9 @@ import (
 // see. It returns the descriptor of a listener for the proxy, -1 when the Spec wants none. A partial
 // sandbox has no view of its own, so that Enter does nothing for it.
 func Enter(s Spec) (listener int, err error) {
+	if err := s.Check(); err != nil {
+		return -1, err
+	}
 	if s.Level != workspace.SandboxFull {
 		return -1, nil
 	}

@@ -8,6 +8,9 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 
 	"github.com/dsh-harness/dsh/workspace"
 )
@@ -43,4 +46,14 @@ type Limits struct {
 	Processes uint64 `json:"processes,omitempty"`
 	Memory    uint64 `json:"memory,omitempty"`   // bytes, of each process
 	FileSize  uint64 `json:"fileSize,omitempty"` // bytes, of each file that is written
+}
+
+// Check fails when a path of s is not absolute and clean. A wrong one must not confine less.
+func (s Spec) Check() error {
+	for _, path := range slices.Concat([]string{s.Dir}, s.Write, s.Protect, s.Mask) {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path {
+			return fmt.Errorf("%q is no absolute, clean path", path)
+		}
+	}
+	return nil
 }

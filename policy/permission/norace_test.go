@@ -1,6 +1,0 @@
-//go:build !race
-
-package permission
-
-// slower is how much longer everything takes with the race detector.
-const slower = 1
