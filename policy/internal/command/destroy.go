@@ -197,16 +197,13 @@ func (d *destruction) kept(w word, dir string) string {
 	if w.glob && isEverything(path.Base(whole)) { // x/* is all of x
 		whole = path.Dir(whole)
 	}
-	for _, root := range d.s.Roots {
-		if holds(whole, root, w.glob) {
-			return "a folder of the session"
-		}
-	}
 	switch {
 	case whole == "/":
 		return "the root of the file system"
 	case d.s.Home != "" && holds(whole, d.s.Home, w.glob):
 		return "the home folder"
+	case slices.ContainsFunc(d.s.Roots, func(root string) bool { return holds(whole, root, w.glob) }):
+		return "a folder of the session"
 	case d.s.Dir != "" && len(d.s.Roots) == 0 && holds(whole, d.s.Dir, w.glob):
 		return "the folder of the session"
 	case isSystem(whole) || w.glob && path.Dir(whole) == "/" && whole != "/tmp" && strings.ContainsAny(whole, "*?["):
