@@ -38,7 +38,7 @@ type Keeper struct {
 	scope  *plugin.Scope
 	home   string
 	config []*rule
-	store  *store
+	store  store
 
 	mu       sync.Mutex
 	sessions map[string][]*rule  // by id, of those that called a tool

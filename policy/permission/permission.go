@@ -106,7 +106,7 @@ func start(_ context.Context, s *plugin.Scope, c Config) error {
 		return err
 	}
 	k := &Keeper{
-		scope: s, home: user, config: rules, store: &store{path: filepath.Join(dirs.State, "rules.json")},
+		scope: s, home: user, config: rules, store: newStore(filepath.Join(dirs.State, "rules.json")),
 		sessions: map[string][]*rule{}, projects: map[string]*project{},
 	}
 	return errors.Join(

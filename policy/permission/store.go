@@ -4,19 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
-	"github.com/dsh-harness/dsh/internal/atomicfile"
+	"github.com/dsh-harness/dsh/internal/sharedfile"
 	"github.com/dsh-harness/dsh/tool"
 )
 
@@ -35,80 +28,49 @@ type remembered struct {
 	Rules   []Remembered `json:"rules"`
 }
 
-const (
-	storeVersion = 1
-	maxStore     = 4 << 20 // bytes
-	lockWait     = 5 * time.Second
-)
+const storeVersion = 1
 
-// store is the file of the rules that are remembered. What another process changes there
-// holds at the next look. It may be used by many goroutines at once.
-type store struct {
-	path string
-
-	mu     sync.Mutex
-	seen   fs.FileInfo // of the file that entries were read from; nil when there was none
-	loaded bool
-	list   []Remembered
-	rules  []*rule // those of list, in the same order
+// entries are the rules of the file, as they are written and as they are understood, in the same order.
+type entries struct {
+	list  []Remembered
+	rules []*rule
 }
+
+// store is the file of the rules that are remembered.
+type store struct {
+	file *sharedfile.File[entries]
+}
+
+func newStore(path string) store { return store{sharedfile.New(path, parseEntries)} }
 
 // load returns what the file holds. Nobody changes what it returns.
-func (s *store) load() ([]Remembered, []*rule, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	info, err := os.Stat(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		s.loaded, s.seen, s.list, s.rules = true, nil, nil, nil
-		return nil, nil, nil
-	}
+func (s store) load() ([]Remembered, []*rule, error) {
+	all, err := s.file.Load()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the remembered rules: %w", err)
+		return nil, nil, fmt.Errorf("the remembered rules: %w", err)
 	}
-	if s.loaded && s.seen != nil && os.SameFile(s.seen, info) && s.seen.ModTime().Equal(info.ModTime()) && s.seen.Size() == info.Size() {
-		return s.list, s.rules, nil
-	}
-	list, rules, err := readStore(s.path)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.loaded, s.seen, s.list, s.rules = true, info, list, rules
-	return list, rules, nil
+	return all.list, all.rules, nil
 }
 
-func readStore(path string) ([]Remembered, []*rule, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the remembered rules: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxStore+1))
-	err = errors.Join(err, f.Close())
-	if err == nil && len(text) > maxStore {
-		err = fmt.Errorf("it has more than %d bytes", maxStore)
-	}
+func parseEntries(text []byte) (entries, error) {
 	var content remembered
-	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		err = d.Decode(&content)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&content); err != nil {
+		return entries{}, err
 	}
-	if err == nil && content.Version != storeVersion {
-		err = fmt.Errorf("its version is %d instead of %d", content.Version, storeVersion)
+	if content.Version != storeVersion {
+		return entries{}, fmt.Errorf("its version is %d instead of %d", content.Version, storeVersion)
 	}
-	var rules []*rule
-	for i := 0; err == nil && i < len(content.Rules); i++ {
-		var r *rule
-		if r, err = content.Rules[i].parse(); err == nil {
-			rules = append(rules, r)
+	all := entries{list: content.Rules}
+	for i := range content.Rules {
+		r, err := content.Rules[i].parse()
+		if err != nil {
+			return entries{}, err
 		}
+		all.rules = append(all.rules, r)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the remembered rules in %s: %w; mend the file, or move it away to forget them", path, err)
-	}
-	return content.Rules, rules, nil
+	return all, nil
 }
 
 func (e *Remembered) parse() (*rule, error) {
@@ -127,38 +89,22 @@ func (e *Remembered) parse() (*rule, error) {
 	return r, nil
 }
 
-// change replaces the entries by what edit makes of them, unless that fails. No other
-// process does so meanwhile.
-func (s *store) change(ctx context.Context, edit func([]Remembered) ([]Remembered, error)) (err error) {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return fmt.Errorf("keep rules: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	lock := flock.New(s.path+".lock", flock.SetPermissions(0o600))
-	if held, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil || !held {
-		return fmt.Errorf("keep rules in %s: another process is at it: %w", s.path, errors.Join(err, context.Cause(ctx)))
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	list, _, err := readStore(s.path)
+// change replaces the entries by what edit makes of them, unless that fails.
+func (s store) change(ctx context.Context, edit func([]Remembered) ([]Remembered, error)) error {
+	err := s.file.Change(ctx, func(all entries) ([]byte, error) {
+		list, err := edit(all.list)
+		if err != nil {
+			return nil, err
+		}
+		return json.MarshalIndent(remembered{storeVersion, list}, "", "  ")
+	})
 	if err != nil {
-		return err
-	}
-	list, err = edit(slices.Clone(list))
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(remembered{storeVersion, list}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("keep rules: %w", err)
-	}
-	if err := atomicfile.Write(s.path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keep rules: %w", err)
 	}
 	return nil
 }
 
-func (s *store) add(ctx context.Context, e Remembered) error {
+func (s store) add(ctx context.Context, e Remembered) error {
 	return s.change(ctx, func(list []Remembered) ([]Remembered, error) {
 		list = slices.DeleteFunc(list, func(old Remembered) bool { return old.Rule == e.Rule && old.Effect == e.Effect && old.Dir == e.Dir })
 		return append(list, e), nil

@@ -7,17 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
-	"github.com/dsh-harness/dsh/internal/atomicfile"
+	"github.com/dsh-harness/dsh/internal/sharedfile"
 )
 
 // Record says that a person trusts one definition of a folder.
@@ -36,73 +31,33 @@ type stored struct {
 	Folders records `json:"folders"`
 }
 
-const (
-	storeVersion = 1
-	maxStore     = 4 << 20 // bytes
-	lockWait     = 5 * time.Second
-)
+const storeVersion = 1
 
 // Store is the file trust.json of the state folder. What another process changes there counts at the next look. A file
 // that cannot be understood makes every method fail: then nothing is trusted.
 type Store struct {
-	path string
-
-	mu   sync.Mutex
-	seen fs.FileInfo // of the file that last was read from; nil when there was none
-	last records
+	file *sharedfile.File[records]
 }
 
 // NewStore returns the store in the state folder. Nothing is read or made yet.
-func NewStore(state string) *Store { return &Store{path: filepath.Join(state, "trust.json")} }
+func NewStore(state string) *Store {
+	return &Store{sharedfile.New(filepath.Join(state, "trust.json"), func(text []byte) (records, error) {
+		content, err := parse(text)
+		return content.Folders, err
+	})}
+}
 
 // load returns what the file holds. Nobody changes what it returns.
 func (s *Store) load() (records, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	info, err := os.Stat(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		s.seen, s.last = nil, nil
-		return nil, nil
-	}
+	all, err := s.file.Load()
 	if err != nil {
-		return nil, fmt.Errorf("read which folders are trusted: %w", err)
+		return nil, fmt.Errorf("which folders are trusted: %w", err)
 	}
-	if s.seen != nil && os.SameFile(s.seen, info) && s.seen.ModTime().Equal(info.ModTime()) && s.seen.Size() == info.Size() {
-		return s.last, nil
-	}
-	all, err := read(s.path)
-	if err != nil {
-		return nil, err
-	}
-	s.seen, s.last = info, all
 	return all, nil
-}
-
-func read(path string) (records, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read which folders are trusted: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxStore+1))
-	err = errors.Join(err, f.Close())
-	var content stored
-	if err == nil {
-		content, err = parse(text)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read which folders are trusted in %s: %w; mend the file, or move it away to trust none", path, err)
-	}
-	return content.Folders, nil
 }
 
 func parse(text []byte) (stored, error) {
 	var content stored
-	if len(text) > maxStore {
-		return content, fmt.Errorf("it has more than %d bytes", maxStore)
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&content); err != nil {
@@ -118,32 +73,14 @@ func parse(text []byte) (stored, error) {
 }
 
 // change has edit change the records; no other process does so meanwhile.
-func (s *Store) change(ctx context.Context, edit func(records)) (err error) {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return fmt.Errorf("keep which folders are trusted: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	lock := flock.New(s.path+".lock", flock.SetPermissions(0o600))
-	if held, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil || !held {
-		return fmt.Errorf("keep which folders are trusted in %s: another process is at it: %w", s.path, errors.Join(err, context.Cause(ctx)))
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	all, err := read(s.path)
-	if err != nil {
-		return err
-	}
-	if all == nil {
-		all = records{}
-	}
-	edit(all)
-	text, err := json.MarshalIndent(stored{storeVersion, all}, "", "  ")
-	if err == nil && len(text) >= maxStore {
-		err = fmt.Errorf("the file would have more than %d bytes: take folders off it", maxStore)
-	}
-	if err == nil {
-		err = atomicfile.Write(s.path, append(text, '\n'), 0o600)
-	}
+func (s *Store) change(ctx context.Context, edit func(records)) error {
+	err := s.file.Change(ctx, func(all records) ([]byte, error) {
+		if all == nil {
+			all = records{}
+		}
+		edit(all)
+		return json.MarshalIndent(stored{storeVersion, all}, "", "  ")
+	})
 	if err != nil {
 		return fmt.Errorf("keep which folders are trusted: %w", err)
 	}

@@ -312,16 +312,16 @@ func TestTheStoreFailsClosed(t *testing.T) {
 	p := newPlace(t)
 	p.write(".dsh/permissions.yml", "deny: [Bash(curl)]")
 	p.trust()
-	info, err := os.Stat(p.store.path)
+	info, err := os.Stat(p.store.file.Path())
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("the file is %v, %v", info.Mode(), err)
 	}
-	good, err := os.ReadFile(p.store.path)
+	good, err := os.ReadFile(p.store.file.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"", "{", `{"version":2}`, `{"version":1,"more":1}`, string(good) + "{}"} {
-		if err := os.WriteFile(p.store.path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(p.store.file.Path(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		content, err := p.truster().Trusted(t.Context(), p.dir, ".dsh/permissions.yml")
@@ -344,7 +344,7 @@ func TestAddsAtOnceAreAllKept(t *testing.T) {
 		wg.Go(func() {
 			one := f
 			one.Dir = fmt.Sprintf("%s-%d", f.Dir, n)
-			if err := (&Store{path: p.store.path}).Add(t.Context(), one, "test"); err != nil {
+			if err := NewStore(filepath.Dir(p.store.file.Path())).Add(t.Context(), one, "test"); err != nil {
 				t.Error(err)
 			}
 		})
