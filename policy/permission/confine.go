@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/tool"
@@ -41,21 +42,21 @@ func (k *Keeper) hide(ctx context.Context, p *tool.Prepared, next plugin.Next[*t
 	if p.Call.Workspace == nil {
 		return next(ctx, p)
 	}
-	around := surroundings{dir: p.Call.Workspace.Dir(), home: k.home}
-	set, _ := k.rules(ctx, p.Call.Session, around.dir) // what cannot be read was a reason to ask a person, who allowed the call
-	var denied []reach
-	for _, r := range set.deny {
-		if r.spec == paths && r.kind == tool.AccessRead && r.names(p.Call.Name) {
-			denied = append(denied, r.path.reach(around))
+	// Most calls ask for none.
+	denied := sync.OnceValue(func() (denied []reach) {
+		around := surroundings{dir: p.Call.Workspace.Dir(), home: k.home}
+		set, _ := k.rules(ctx, p.Call.Session, around.dir) // what cannot be read was a reason to ask a person, who allowed the call
+		for _, r := range set.deny {
+			if r.spec == paths && r.kind == tool.AccessRead && r.names(p.Call.Name) {
+				denied = append(denied, r.path.reach(around))
+			}
 		}
-	}
-	if len(denied) > 0 {
-		ctx = workspace.WithHidden(ctx, func(path string) bool {
-			at := spots{filepath.ToSlash(path)}
-			return slices.ContainsFunc(denied, func(r reach) bool { return r.touches(at) })
-		})
-	}
-	return next(ctx, p)
+		return denied
+	})
+	return next(workspace.WithHidden(ctx, func(path string) bool {
+		at := spots{filepath.ToSlash(path)}
+		return slices.ContainsFunc(denied(), func(r reach) bool { return r.touches(at) })
+	}), p)
 }
 
 // places returns the files and folders that a pattern is about, as far as they have names.

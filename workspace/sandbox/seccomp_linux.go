@@ -85,13 +85,13 @@ func compile(level workspace.SandboxLevel) program {
 	// Its flags are in memory, where a filter cannot look: as if the kernel had it not, so that clone is used.
 	p.call(unix.SYS_CLONE3, program{{Code: returnWord, K: refuse(unix.ENOSYS)}})
 	p.call(unix.SYS_CLONE, withoutBits(0, newNamespaces, refuse(unix.EPERM)))
-	p.call(unix.SYS_IOCTL, notOneOf(1, []uint32{unix.TIOCSTI, tioclinux}, refuse(unix.EPERM)))
+	p.call(unix.SYS_IOCTL, byValue(1, []uint32{unix.TIOCSTI, tioclinux}, refuse(unix.EPERM), pass))
 	families := []uint32{unix.AF_UNIX}
 	if level == workspace.SandboxFull { // the network is its own
 		families = append(families, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
-	p.call(unix.SYS_SOCKET, onlyOneOf(0, families, refuse(unix.EAFNOSUPPORT)))
-	p.call(unix.SYS_SOCKETPAIR, onlyOneOf(0, families, refuse(unix.EAFNOSUPPORT)))
+	p.call(unix.SYS_SOCKET, byValue(0, families, pass, refuse(unix.EAFNOSUPPORT)))
+	p.call(unix.SYS_SOCKETPAIR, byValue(0, families, pass, refuse(unix.EAFNOSUPPORT)))
 	p.give(pass)
 	return p
 }
@@ -117,27 +117,15 @@ func withoutBits(n int, bits, refused uint32) program {
 	return p
 }
 
-// notOneOf refuses a call whose argument is one of the values. Like the kernel it looks at 32 bits.
-func notOneOf(n int, values []uint32, refused uint32) program {
+// byValue decides by whether an argument is one of the values. Like the kernel it looks at 32 bits.
+func byValue(n int, values []uint32, listed, other uint32) program {
 	var p program
 	p.load(argument(n))
 	for _, v := range values {
 		p.skipUnless(ifEqual, v, 1)
-		p.give(refused)
+		p.give(listed)
 	}
-	p.give(pass)
-	return p
-}
-
-// onlyOneOf refuses a call whose argument is none of the values.
-func onlyOneOf(n int, values []uint32, refused uint32) program {
-	var p program
-	p.load(argument(n))
-	for _, v := range values {
-		p.skipUnless(ifEqual, v, 1)
-		p.give(pass)
-	}
-	p.give(refused)
+	p.give(other)
 	return p
 }
 
