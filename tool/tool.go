@@ -38,6 +38,9 @@ type Spec struct {
 	// called with arguments that are valid, must not block for long, and reads
 	// nothing but names.
 	Access func(c *Call) []Access
+	// Present says how surfaces show a call with these arguments; nil: as [PlainTitle] says. It is a pure
+	// function, and only called with valid JSON, which may still not fit the schema.
+	Present func(arguments json.RawMessage) Presentation
 }
 
 // Access is one thing that a call touches.

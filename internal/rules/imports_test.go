@@ -10,11 +10,11 @@ import (
 // seams, lowest first. A seam imports only lower ones; those of one rank do not import one another,
 // but for what may says.
 var seams = map[string]int{
-	"plugin":    0,
+	"plugin": 0, "protocol": 0,
 	"llm":       1,
 	"session":   2,
 	"workspace": 3, "prompt": 3, "tool": 3,
-	"policy": 4, "agent": 4,
+	"policy": 4, "agent": 4, "view": 4,
 }
 
 // may lists the imports between seams of one rank: calls and prompts carry the workspace.
