@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -50,9 +51,84 @@ type Diff struct {
 	Line int     `json:"line,omitempty"` // where Old stands in the file, from 1; 0 when unknown
 }
 
-// Diffs is what the meta of a [Result] holds when the call changed files: the member "diffs".
-type Diffs struct {
-	Diffs []Diff `json:"diffs,omitempty"`
+// Change is what became of a file: the meta of the [Result] of a call that changed one.
+type Change struct {
+	Path    string `json:"path"` // as the model named it
+	Created bool   `json:"created,omitempty"`
+	Added   int    `json:"added"`   // lines
+	Removed int    `json:"removed"` // lines
+	// Diff is a unified diff with three lines of context. It is empty for a new
+	// file, which is all in the call's arguments, and for one that is too large.
+	Diff string `json:"diff,omitempty"`
+	// Cut tells that Diff is only the beginning.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// ChangeOf reads the meta of a result; ok is false when it is about something else.
+func ChangeOf(meta json.RawMessage) (c Change, ok bool) {
+	var members struct {
+		Path           *string `json:"path"`
+		Added, Removed *int
+	}
+	if len(meta) == 0 || json.Unmarshal(meta, &members) != nil || members.Path == nil || members.Added == nil || members.Removed == nil {
+		return Change{}, false
+	}
+	return c, json.Unmarshal(meta, &c) == nil
+}
+
+// Diffs returns the places of the file that changed, with what stands around them, first to last.
+func (c Change) Diffs() []Diff {
+	var all []Diff
+	var old, now strings.Builder
+	line, open := 0, false
+	closeHunk := func() {
+		if open {
+			before := old.String()
+			all = append(all, Diff{Path: c.Path, Old: &before, New: now.String(), Line: line})
+		}
+		old.Reset()
+		now.Reset()
+	}
+	last := byte(0)
+	for text := range strings.Lines(c.Diff) {
+		if after, ok := strings.CutPrefix(text, "@@ -"); ok {
+			closeHunk()
+			number, _, _ := strings.Cut(after, " ")
+			number, _, _ = strings.Cut(number, ",")
+			line, _ = strconv.Atoi(number) // a diff of ours has a number here
+			open = true
+			continue
+		}
+		if !open {
+			continue // the names
+		}
+		switch text[0] {
+		case ' ':
+			old.WriteString(text[1:])
+			now.WriteString(text[1:])
+		case '-':
+			old.WriteString(text[1:])
+		case '+':
+			now.WriteString(text[1:])
+		case '\\': // the line before has no end
+			if last != '+' {
+				trimEnd(&old)
+			}
+			if last != '-' {
+				trimEnd(&now)
+			}
+		}
+		last = text[0]
+	}
+	closeHunk()
+	return all
+}
+
+// trimEnd drops the last line feed of what was built.
+func trimEnd(b *strings.Builder) {
+	text := strings.TrimSuffix(b.String(), "\n")
+	b.Reset()
+	b.WriteString(text)
 }
 
 // Present says how a call with these arguments is shown. Arguments that are not valid, and tools that say

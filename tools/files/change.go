@@ -4,21 +4,9 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
-)
 
-// Change is what write and edit tell surfaces about a file, as the meta of their
-// results. The model does not see it.
-type Change struct {
-	Path    string `json:"path"` // as the model named it
-	Created bool   `json:"created,omitempty"`
-	Added   int    `json:"added"`   // lines
-	Removed int    `json:"removed"` // lines
-	// Diff is a unified diff with three lines of context. It is empty for a new
-	// file, which is all in the call's arguments, and for one that is too large.
-	Diff string `json:"diff,omitempty"`
-	// Cut tells that Diff is only the beginning.
-	Cut bool `json:"cut,omitempty"`
-}
+	"github.com/dsh-harness/dsh/tool"
+)
 
 const (
 	// diffedBytes is up to which size two contents are compared.
@@ -32,16 +20,16 @@ const (
 )
 
 // rewritten describes that all of a file was replaced.
-func rewritten(name, old, content string) Change {
+func rewritten(name, old, content string) tool.Change {
 	if len(old) > diffedBytes || len(content) > diffedBytes {
-		return Change{Path: name, Added: lines(content), Removed: lines(old)}
+		return tool.Change{Path: name, Added: lines(content), Removed: lines(old)}
 	}
 	return changed(name, old, udiff.Lines(old, content))
 }
 
 // changed describes edits of old.
-func changed(name, old string, edits []udiff.Edit) Change {
-	change := Change{Path: name}
+func changed(name, old string, edits []udiff.Edit) tool.Change {
+	change := tool.Change{Path: name}
 	if len(edits)*len(old) > scannedBytes {
 		for _, e := range edits {
 			change.Added += lines(e.New)

@@ -24,6 +24,7 @@ func (t *tools) deleteTool() tool.Definition {
 		Description: strings.TrimSpace(deleteDoc),
 		Effect:      session.EffectIdempotent,
 		Access:      access(tool.AccessWrite),
+		Present:     presentDelete,
 	}, t.delete)
 }
 

@@ -29,6 +29,7 @@ func (t *tools) editTool() tool.Definition {
 		Description: strings.TrimSpace(editDoc),
 		Effect:      session.EffectWrite,
 		Access:      access(tool.AccessWrite),
+		Present:     presentEdit,
 	}, t.edit)
 }
 

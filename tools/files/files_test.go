@@ -231,7 +231,7 @@ func TestWrite(t *testing.T) {
 	// What was written need not be read.
 	result := h.call("write", args{"file_path": "a/b/new.txt", "content": "one\n2\n"})
 	want(t, llm.PlainText(result.Content), "Replaced a/b/new.txt: it has 2 lines now.")
-	want(t, result.Meta.(files.Change).Diff, "--- a/b/new.txt\n+++ a/b/new.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")
+	want(t, result.Meta.(tool.Change).Diff, "--- a/b/new.txt\n+++ a/b/new.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")
 	want(t, h.works("write", args{"file_path": "a/b/new.txt", "content": "one\n2\n"}), "a/b/new.txt already has exactly this content.")
 	want(t, h.works("edit", args{"file_path": "a/b/new.txt", "old_string": "2", "new_string": "two"}), "Edited a/b/new.txt, line 2. Now:\n     1\tone\n     2\ttwo")
 	h.put("known.txt", "theirs")
@@ -293,14 +293,14 @@ func TestEditTellsSurfacesWhatChanged(t *testing.T) {
 	h.put("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
 	h.works("read", args{"file_path": "f.txt"})
 	result := h.call("edit", args{"file_path": "f.txt", "old_string": "5\n6", "new_string": "five"})
-	want(t, result.Meta.(files.Change).Diff, "--- f.txt\n+++ f.txt\n@@ -2,8 +2,7 @@\n 2\n 3\n 4\n-5\n-6\n+five\n 7\n 8\n 9\n")
-	if c := result.Meta.(files.Change); c.Added != 1 || c.Removed != 2 || c.Created || c.Cut {
+	want(t, result.Meta.(tool.Change).Diff, "--- f.txt\n+++ f.txt\n@@ -2,8 +2,7 @@\n 2\n 3\n 4\n-5\n-6\n+five\n 7\n 8\n 9\n")
+	if c := result.Meta.(tool.Change); c.Added != 1 || c.Removed != 2 || c.Created || c.Cut {
 		t.Errorf("%+v", c)
 	}
 	// A diff in the log is bounded.
 	h.works("write", args{"file_path": "big.txt", "content": strings.Repeat("line\n", 20_000)})
 	result = h.call("edit", args{"file_path": "big.txt", "old_string": "line", "new_string": "LINE", "replace_all": true})
-	if c := result.Meta.(files.Change); len(c.Diff) > 16<<10 || c.Added != 20_000 || c.Removed != 20_000 {
+	if c := result.Meta.(tool.Change); len(c.Diff) > 16<<10 || c.Added != 20_000 || c.Removed != 20_000 {
 		t.Errorf("%d bytes of diff, %d added, %d removed", len(c.Diff), c.Added, c.Removed)
 	}
 }
@@ -311,7 +311,7 @@ func TestCase_o_edt_01_CRLF(t *testing.T) {
 	h.works("read", args{"file_path": "crlf.txt"})
 	result := h.call("edit", args{"file_path": "crlf.txt", "old_string": "alpha\nbeta", "new_string": "alpha\nBETA\nnew"})
 	want(t, h.get("crlf.txt"), "alpha\r\nBETA\r\nnew\r\ngamma\r\n")
-	if c := result.Meta.(files.Change); strings.Contains(c.Diff, "-gamma") || strings.Contains(c.Diff, "+gamma") {
+	if c := result.Meta.(tool.Change); strings.Contains(c.Diff, "-gamma") || strings.Contains(c.Diff, "+gamma") {
 		t.Errorf("the diff has lines that did not change:\n%s", c.Diff)
 	}
 	// One line in, several out; and the end of the file.

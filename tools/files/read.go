@@ -44,6 +44,7 @@ func (t *tools) readTool() tool.Definition {
 		Effect:      session.EffectRead,
 		Parallel:    true,
 		Access:      access(tool.AccessRead),
+		Present:     presentRead,
 	}, t.read)
 }
 

@@ -28,6 +28,7 @@ func (t *tools) writeTool() tool.Definition {
 		Description: strings.TrimSpace(writeDoc),
 		Effect:      session.EffectIdempotent,
 		Access:      access(tool.AccessWrite),
+		Present:     presentWrite,
 	}, t.write)
 }
 
@@ -67,7 +68,7 @@ func (t *tools) create(c *tool.Call, in writeInput, place workspace.Place) tool.
 		return *refused
 	}
 	result := tool.Text(fmt.Sprintf("Created %s with %s.", in.FilePath, countLines(in.Content)))
-	result.Meta = Change{Path: in.FilePath, Created: true, Added: lines(in.Content)}
+	result.Meta = tool.Change{Path: in.FilePath, Created: true, Added: lines(in.Content)}
 	return result
 }
 

@@ -34,6 +34,7 @@ func (t *tools) globTool() tool.Definition {
 		Effect:      session.EffectRead,
 		Parallel:    true,
 		Timeout:     t.timeout(),
+		Present:     presentGlob,
 		Access: func(c *tool.Call) []tool.Access {
 			var in globInput
 			_ = json.Unmarshal(c.Arguments, &in) // valid arguments decode

@@ -46,6 +46,7 @@ func (t *tools) grepTool() tool.Definition {
 		Effect:      session.EffectRead,
 		Parallel:    true,
 		Timeout:     t.timeout(),
+		Present:     presentGrep,
 		Access: func(c *tool.Call) []tool.Access {
 			var in grepInput
 			_ = json.Unmarshal(c.Arguments, &in) // valid arguments decode

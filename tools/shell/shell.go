@@ -103,6 +103,7 @@ func (sh *shell) tool() tool.Definition {
 		Description: strings.TrimSpace(doc) + fmt.Sprintf(" A command may take %d s, or up to %d s with timeout.", sh.config.TimeoutMS/1000, sh.config.MaxTimeoutMS/1000),
 		Effect:      session.EffectUnknown,
 		Timeout:     longest + 15*time.Second, // the workspace ends the command before
+		Present:     present,
 		Access: func(c *tool.Call) []tool.Access {
 			var in input
 			_ = json.Unmarshal(c.Arguments, &in) // valid arguments decode
