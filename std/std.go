@@ -3,6 +3,7 @@
 package std
 
 import (
+	"github.com/dsh-harness/dsh/agent/commands"
 	"github.com/dsh-harness/dsh/agent/loop"
 	agents "github.com/dsh-harness/dsh/agent/registry"
 	"github.com/dsh-harness/dsh/llm/openai"
@@ -31,6 +32,7 @@ import (
 	"github.com/dsh-harness/dsh/tools/files"
 	"github.com/dsh-harness/dsh/tools/search"
 	"github.com/dsh-harness/dsh/tools/shell"
+	"github.com/dsh-harness/dsh/view/usage"
 	"github.com/dsh-harness/dsh/workspace/local"
 )
 
@@ -68,5 +70,7 @@ func Plugins() []plugin.Definition {
 		local.Plugin.Definition(),
 		agents.Plugin.Definition(),
 		loop.Plugin.Definition(),
+		commands.Plugin.Definition(),
+		usage.Plugin.Definition(),
 	}
 }
