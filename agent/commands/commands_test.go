@@ -41,7 +41,7 @@ func open(t *testing.T) *dsh.Agent {
 			}
 			return "", false
 		},
-		Agent:  dsh.AgentOptions{Dir: t.TempDir()},
+		Agent: dsh.AgentOptions{Dir: t.TempDir()},
 	})
 	if err != nil {
 		t.Fatal(err)
