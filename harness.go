@@ -15,6 +15,7 @@ import (
 	"github.com/dsh-harness/dsh/internal/uuid7"
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/plugin"
+	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/profiles"
 	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/std"
@@ -84,6 +85,7 @@ func (h *Harness) start(ctx context.Context, c config.Options, tools []tool.Defi
 	h.scope, err = h.mount(ctx, "program", []plugin.Need{
 		agent.Service.Optional(), llm.Service.Optional(), tool.Service.Optional(),
 		session.Service.Optional(), session.PersistenceService.Optional(), workspace.Service.Optional(),
+		policy.ModeService.Optional(), policy.Redaction.Optional(),
 	})
 	if err != nil {
 		return err

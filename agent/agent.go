@@ -47,6 +47,9 @@ type Agent interface {
 	Inject(ctx context.Context, m llm.Message) error
 	// Pending returns the input that is waiting, steering first.
 	Pending() []session.Pending
+	// Withdraw takes waiting input back that has the id of one of these messages, and returns those that it found: the
+	// others run already, or never were. Durable as [Agent.Enqueue].
+	Withdraw(ctx context.Context, ids ...string) ([]string, error)
 
 	// Abort ends the step in flight. The turn ends with it, queued input stays.
 	// Without a running turn it does nothing. It does not wait.

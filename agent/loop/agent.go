@@ -197,6 +197,22 @@ func (a *loopAgent) clearLocked(dropped []session.Pending) {
 	}
 }
 
+func (a *loopAgent) Withdraw(ctx context.Context, ids ...string) ([]string, error) {
+	a.mu.Lock()
+	gone := a.inbox.remove(ids)
+	a.clearLocked(gone)
+	a.mu.Unlock()
+	if len(gone) == 0 {
+		return nil, nil
+	}
+	found := make([]string, len(gone))
+	for i, p := range gone {
+		found[i] = p.Message.ID
+	}
+	a.tell(ctx, agent.InboxChanged.Emit(ctx, a.scope, agent.InboxNotice{Agent: a}))
+	return found, a.session.Flush(ctx)
+}
+
 func (a *loopAgent) WhenIdle(ctx context.Context) error {
 	if drivenBy(ctx) == a {
 		return fmt.Errorf("wait for agent %s from inside its own turn: %w", a.id, plugin.ErrWouldDeadlock)

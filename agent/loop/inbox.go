@@ -48,6 +48,21 @@ func (b *inbox) clear() []session.Pending {
 	return all
 }
 
+// remove takes out what ids, of messages, name.
+func (b *inbox) remove(ids []string) []session.Pending {
+	var gone []session.Pending
+	named := func(p session.Pending) bool {
+		found := slices.Contains(ids, p.Message.ID)
+		if found {
+			gone = append(gone, p)
+		}
+		return found
+	}
+	b.steering = slices.DeleteFunc(slices.Clone(b.steering), named)
+	b.queued = slices.DeleteFunc(slices.Clone(b.queued), named)
+	return gone
+}
+
 // requeue makes leftover steering the first of what is queued. Quiet input stays
 // where whatever runs next takes it.
 func (b *inbox) requeue() {
