@@ -21,6 +21,12 @@ type Adapter interface {
 	Stream(ctx context.Context, req *Request) Stream
 }
 
+// Encoder is an [Adapter] that can say what it would send.
+type Encoder interface {
+	// Encode returns the body of req, byte for byte as Stream sends it. It sends nothing and needs no key.
+	Encode(req *Request) ([]byte, error)
+}
+
 // Provider is an entry of [Providers].
 type Provider struct {
 	Adapter Adapter

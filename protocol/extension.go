@@ -59,6 +59,8 @@ type Offer struct {
 type Ask struct {
 	// Questions has the client asked by _dsh/asked for the sessions that it watches, not by session/request_permission.
 	Questions bool `json:"questions,omitempty"`
+	// Quiet leaves out session/update: the client watches.
+	Quiet bool `json:"quiet,omitempty"`
 	// Name tells other clients who answered, such as "terminal".
 	Name string `json:"name,omitempty"`
 }

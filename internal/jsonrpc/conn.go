@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +26,7 @@ type Reply struct {
 	result any
 	err    error
 	later  func(context.Context) (any, error)
+	then   func()
 }
 
 // Result answers with v, which is encoded.
@@ -34,6 +38,12 @@ func Fail(err error) Reply { return Reply{err: err} }
 // Later answers with what f returns. f runs on a goroutine of its own; its context ends with the connection, and
 // with [ErrCancelled] as its cause when the other side takes the request back.
 func Later(f func(ctx context.Context) (any, error)) Reply { return Reply{later: f} }
+
+// Then returns r with f to be called once the answer is on its way: whatever f sends comes behind it. f must be quick.
+func (r Reply) Then(f func()) Reply {
+	r.then = f
+	return r
+}
 
 // Options of a connection. Zero values stand for the defaults.
 type Options struct {
@@ -294,6 +304,9 @@ func (c *Conn) write() {
 			err := c.stream.Write(raw)
 			slow.Stop()
 			if err != nil {
+				if gone(err) {
+					err = ErrClosed
+				}
 				c.fail(err)
 				return
 			}
@@ -303,6 +316,12 @@ func (c *Conn) write() {
 			return
 		}
 	}
+}
+
+// gone reports whether a write failed because the other side has ended the connection.
+func gone(err error) bool {
+	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // end has the writer end once everything is written.
@@ -445,6 +464,7 @@ func (c *Conn) request(ctx context.Context, m Incoming) {
 	c.mu.Lock()
 	c.serving[m.ID] = cancel
 	c.mu.Unlock()
+	r := c.handle(ctx, m)
 	end := func(result any, err error) {
 		cancelled := errors.Is(context.Cause(ctx), ErrCancelled)
 		c.mu.Lock()
@@ -452,8 +472,10 @@ func (c *Conn) request(ctx context.Context, m Incoming) {
 		c.mu.Unlock()
 		cancel(nil)
 		c.answer(context.WithoutCancel(ctx), m.ID, result, wire(err, cancelled))
+		if r.then != nil {
+			r.then()
+		}
 	}
-	r := c.handle(ctx, m)
 	if r.later == nil {
 		end(r.result, r.err)
 		return

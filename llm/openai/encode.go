@@ -37,6 +37,15 @@ func (a *adapter) encode(req *llm.Request) (wirehttp.Body, error) {
 	return wirehttp.Body{head, messages, tail}, nil
 }
 
+// Encode implements [llm.Encoder].
+func (a *adapter) Encode(req *llm.Request) ([]byte, error) {
+	body, err := a.encode(req)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Join(body, nil), nil
+}
+
 // memoKey names what the encoding of a message depends on.
 type memoKey struct {
 	provider string

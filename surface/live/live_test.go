@@ -48,7 +48,7 @@ func watch(t *testing.T, s *live.Session, from int64) *live.Watch {
 
 func prompt(t *testing.T, s *live.Session, text string) {
 	t.Helper()
-	if _, err := s.Deliver(t.Context(), []llm.Block{llm.Text(text)}, false); err != nil {
+	if err := s.Deliver(t.Context(), live.NewMessageID(), []llm.Block{llm.Text(text)}, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -353,12 +353,11 @@ func TestInputIsListedAndTakenBack(t *testing.T) {
 	w := watch(t, s, 0)
 	prompt(t, s, "first")
 	until(t, w, session.StepStart)
-	gone, err := s.Deliver(t.Context(), []llm.Block{llm.Text("plum")}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, err := s.Deliver(t.Context(), []llm.Block{llm.Text("pear")}, false)
-	if err != nil {
+	gone, kept := live.NewMessageID(), live.NewMessageID()
+	if err := errors.Join(
+		s.Deliver(t.Context(), gone, []llm.Block{llm.Text("plum")}, false),
+		s.Deliver(t.Context(), kept, []llm.Block{llm.Text("pear")}, false),
+	); err != nil {
 		t.Fatal(err)
 	}
 	in, err := s.Inbox(t.Context(), gone, "nobody")

@@ -88,20 +88,21 @@ func (f *feed) state() string {
 	return "idle"
 }
 
-// Deliver gives the agent a prompt for its next turn, or for the running one when steer is set. It returns the id of the message once
-// that is durable.
-func (s *Session) Deliver(ctx context.Context, content []llm.Block, steer bool) (string, error) {
+// NewMessageID makes the id of a message for [Session.Deliver].
+func NewMessageID() string { return uuid7.New() }
+
+// Deliver gives the agent a message for its next turn, or for the running one when steer is set. It returns when that is durable. id names the
+// message, also for [Session.Inbox].
+func (s *Session) Deliver(ctx context.Context, id string, content []llm.Block, steer bool) error {
 	f, err := s.awake(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	m := llm.Message{ID: uuid7.New(), Role: llm.RoleUser, Content: content}
+	m := llm.Message{ID: id, Role: llm.RoleUser, Content: content}
 	if steer {
-		err = f.agent.Steer(ctx, m)
-	} else {
-		err = f.agent.Enqueue(ctx, m)
+		return f.agent.Steer(ctx, m)
 	}
-	return m.ID, err
+	return f.agent.Enqueue(ctx, m)
 }
 
 // Cancel ends the running turn and drops the input that waits, unless keep is set. It does not wait.
