@@ -197,12 +197,6 @@ func (e *editor) story() string {
 	return b.String()
 }
 
-func (e *editor) clear() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.notes = nil
-}
-
 // said joins the chunks of a kind.
 func (e *editor) said(kind protocol.UpdateKind) string {
 	e.mu.Lock()
