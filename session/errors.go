@@ -40,6 +40,9 @@ func (e *LockedError) Error() string {
 	if e.Owner.PID != 0 {
 		owner = fmt.Sprintf("process %d on %s since %s", e.Owner.PID, e.Owner.Host, e.Owner.Since.Format(time.RFC3339))
 	}
+	if e.Owner.Address != "" {
+		return fmt.Sprintf("session %s is in use by %s: go on with it there, at %s, or fork the session", e.ID, owner, e.Owner.Address)
+	}
 	return fmt.Sprintf("session %s is in use by %s: end that one, or fork the session", e.ID, owner)
 }
 

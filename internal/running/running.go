@@ -34,6 +34,9 @@ type Process struct {
 	Started time.Time `json:"started"`
 	Dir     string    `json:"dir"`               // the folder that it works in
 	Session string    `json:"session,omitempty"` // the session that it works on
+	Address string    `json:"address,omitempty"` // where a server is reached, such as unix:/path
+	URL     string    `json:"url,omitempty"`     // of its WebSocket
+	Version string    `json:"version,omitempty"` // of a server
 }
 
 // Answer is what became of a request to reload.

@@ -21,9 +21,10 @@ type backend struct {
 	disk disk
 	now  func() time.Time
 
-	mu     sync.Mutex
-	open   map[*log]bool
-	closed bool
+	mu      sync.Mutex
+	open    map[*log]bool
+	closed  bool
+	address string // where this process is reached; "" for nowhere
 }
 
 func newBackend(dir string, d disk, now func() time.Time) *backend {
@@ -234,7 +235,7 @@ func (b *backend) lock(id, dir string) (unlock func() error, err error) {
 	if err != nil {
 		host = "localhost"
 	}
-	owner, err := json.Marshal(session.Owner{PID: os.Getpid(), Host: host, Since: b.now().Truncate(time.Second)})
+	owner, err := json.Marshal(session.Owner{PID: os.Getpid(), Host: host, Address: b.address, Since: b.now().Truncate(time.Second)})
 	if err != nil {
 		return nil, err
 	}

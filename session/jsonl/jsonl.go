@@ -29,6 +29,8 @@ import (
 // Config is the configuration of [Plugin].
 type Config struct {
 	Dir string `json:"dir,omitempty" doc:"folder of the sessions, absolute; by default sessions in the state folder"`
+	// Address tells others, who find a session in use, where to reach it.
+	Address string `json:"address,omitempty" doc:"where this process can be connected to, written into the lock of each session that it has open"`
 }
 
 // Validate checks what does not depend on the machine.
@@ -61,6 +63,7 @@ var Plugin = plugin.Plugin[Config]{
 			dir = filepath.Join(dirs.State, "sessions")
 		}
 		b := newBackend(dir, system{}, time.Now)
+		b.address = c.Address
 		if _, err := s.Defer("close logs", func(context.Context) error { return b.close() }); err != nil {
 			return err
 		}

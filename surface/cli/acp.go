@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,19 +17,30 @@ import (
 
 func (p *program) acpCommand() *cobra.Command {
 	o := &host{}
+	attach := ""
 	c := &cobra.Command{
 		Use:   "acp",
 		Short: "Speak the Agent Client Protocol on standard input and output, for editors",
 		Long: `Speaks the Agent Client Protocol on standard input and output, one message a line: what an editor starts. Sessions are the same as
 those of "dsh run": what was begun here goes on there, and the other way round. Everything that is no message goes to standard error.
 
-When the editor goes away, the turns that it began are ended and dsh ends.`,
+When the editor goes away, the turns that it began are ended and dsh ends. With --attach the sessions are those of the server that runs, see
+dsh serve, or of the one at an address: then they go on.`,
 		Example: `  dsh acp
-  dsh acp --model deepseek/deepseek-v4-pro --permission-mode ask`,
+  dsh acp --model deepseek/deepseek-v4-pro --permission-mode ask
+  dsh acp --attach
+  dsh acp --attach=ws://127.0.0.1:4321/v1/connect`,
 		Args: exactly(0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.serveEditor(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("attach") {
+				return p.bridge(cmd.Context(), strings.TrimSpace(attach))
+			}
+			return p.serveEditor(cmd.Context(), o)
+		},
 	}
 	o.register(c.Flags())
+	c.Flags().StringVar(&attach, "attach", "", "connect to the server at this `address` (DSH_TOKEN), without one to the one that runs here")
+	c.Flags().Lookup("attach").NoOptDefVal = " "
 	return c
 }
 
@@ -47,6 +60,48 @@ func (p *program) serveEditor(ctx context.Context, o *host) error {
 		}
 		return err
 	})
+}
+
+// bridge passes messages on between the standard streams and a server, until one of them ends.
+func (p *program) bridge(ctx context.Context, address string) error {
+	out, err := p.takeOutput()
+	if err != nil {
+		return failed(err)
+	}
+	far, err := p.find(ctx, address)
+	if err != nil {
+		return err
+	}
+	in, shut := interruptibleReader(p.stdin)
+	near := jsonrpc.Lines(in, out, func() error { return errors.Join(shut(), out.Close()) }, 0)
+	ended := make(chan error, 2)
+	for _, way := range [][2]jsonrpc.Stream{{near, far}, {far, near}} {
+		go func() { ended <- pass(way[0], way[1]) }()
+	}
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	_ = far.Close() // the other direction ends with it
+	_ = near.Close()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return failed(err)
+}
+
+// pass writes to one stream what comes from another.
+func pass(from, to jsonrpc.Stream) error {
+	for {
+		m, err := from.Read()
+		if err == nil {
+			err = to.Write(bytes.Clone(m))
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // takeOutput keeps standard output for the messages alone: whoever else writes to it, a library or a program that is started, writes to standard

@@ -193,7 +193,7 @@ func (p *program) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, p.runCommand(), p.resumeCommand(), p.acpCommand(), p.demoCommand())
+	add(groupWork, p.runCommand(), p.resumeCommand(), p.acpCommand(), p.serveCommand(), p.demoCommand())
 	add(groupSessions, p.sessionsCommand())
 	add(groupSetup, p.configCommand(), p.pluginsCommand(), p.toolsCommand(), p.modelsCommand(), p.policyCommand(), p.trustCommand(), p.trashCommand(), p.doctorCommand())
 	add(groupSetup, p.versionCommand())

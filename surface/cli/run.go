@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dsh-harness/dsh"
+	"github.com/dsh-harness/dsh/internal/running"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/session"
@@ -236,7 +237,7 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 			return failed(err)
 		}
 	}
-	if err := p.reloadable(h, a, o.Agent.Dir); err != nil {
+	if err := p.reloadable(h, running.Process{Dir: o.Agent.Dir, Session: a.Session().ID()}); err != nil {
 		return failed(err)
 	}
 	result, err := a.Ask(ctx, prompt)

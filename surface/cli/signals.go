@@ -64,8 +64,8 @@ func (p *program) interruptible(h *dsh.Harness, cancel func(error)) (interrupted
 	return func() int { return int(code.Load()) }, err
 }
 
-// reloadable makes the process answer "dsh config reload". Until then a hang-up ends it, as usual.
-func (p *program) reloadable(h *dsh.Harness, a *dsh.Agent, dir string) error {
+// reloadable makes the process known, and has it answer "dsh config reload". Until then a hang-up ends it, as usual.
+func (p *program) reloadable(h *dsh.Harness, process running.Process) error {
 	dirs, err := p.home()
 	if err != nil {
 		return err
@@ -74,9 +74,8 @@ func (p *program) reloadable(h *dsh.Harness, a *dsh.Agent, dir string) error {
 	return h.Scope().Go("reload", func(ctx context.Context) error {
 		notifyHangup(hangups)
 		defer signal.Stop(hangups)
-		e, err := running.Register(ctx, runningDir(dirs.State), running.Process{
-			PID: os.Getpid(), Started: time.Now(), Dir: dir, Session: a.Session().ID(),
-		})
+		process.PID, process.Started = os.Getpid(), time.Now()
+		e, err := running.Register(ctx, runningDir(dirs.State), process)
 		if errors.Is(err, running.ErrUnsupported) || ctx.Err() != nil {
 			return nil
 		}

@@ -1,4 +1,4 @@
-// Package livetest starts hubs for the tests of surfaces: the shipped composition, in an empty home and an empty folder, with a scripted
+// Package livetest starts hubs for the tests of surfaces, which must not run in parallel: the shipped composition, in an empty home and an empty folder, with a scripted
 // model server on the loopback address. What fails fails the test.
 package livetest
 
@@ -73,6 +73,7 @@ func New(t testing.TB, o Options) *World {
 	if err := os.MkdirAll(w.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("DSH_HOME", filepath.Join(w.Home, "dsh")) // some plugins look there themselves
 	var err error
 	if w.Dir, err = filepath.EvalSymlinks(w.Dir); err != nil {
 		t.Fatal(err)
