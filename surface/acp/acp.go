@@ -32,7 +32,10 @@ type Options struct {
 	// Doctor and Config answer _dsh/doctor and _dsh/config; without one its method is not offered.
 	Doctor func(ctx context.Context) (protocol.DoctorResult, error)
 	Config func(ctx context.Context) (protocol.ConfigResult, error)
-	Logger *slog.Logger // nil discards
+	// Queue bounds what waits to be read by the client, in bytes, and QueueTime how long it may read nothing; 0 are the defaults of package jsonrpc.
+	Queue     int64
+	QueueTime time.Duration
+	Logger    *slog.Logger // nil discards
 }
 
 // endTime bounds how long the end of a connection waits for the turns that it ends.
@@ -51,7 +54,7 @@ func Serve(ctx context.Context, s jsonrpc.Stream, o Options) error {
 			c.methods[m.Name] = m
 		}
 	}
-	c.conn = jsonrpc.New(s, jsonrpc.Options{Handler: c.handle, Logger: o.Logger})
+	c.conn = jsonrpc.New(s, jsonrpc.Options{Handler: c.handle, QueueBytes: o.Queue, QueueTime: o.QueueTime, Logger: o.Logger})
 	leave := o.Hub.Join()
 	defer leave()
 	go func() { // who waits for the client learns that it is gone before its requests are awaited
