@@ -38,6 +38,9 @@ var Plugin = plugin.Plugin[struct{}]{
 	Start: func(_ context.Context, s *plugin.Scope, _ struct{}) error {
 		e := &environment{repositories: map[*session.Session]bool{}}
 		_, err := prompt.Sections.Add(s, "environment", prompt.Section{Order: order, Text: e.text})
+		if err == nil {
+			_, err = session.Gone.On(s, e.forget)
+		}
 		return err
 	},
 }
@@ -49,6 +52,13 @@ type environment struct {
 	repositories map[*session.Session]bool
 }
 
+func (e *environment) forget(_ context.Context, s *session.Session) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.repositories, s)
+	return nil
+}
+
 func (e *environment) inRepository(in prompt.Input) bool {
 	if in.Session == nil {
 		return inRepository(in.Workspace)
@@ -57,10 +67,6 @@ func (e *environment) inRepository(in prompt.Input) bool {
 	defer e.mu.Unlock()
 	found, known := e.repositories[in.Session]
 	if !known {
-		const most = 1000 // sessions come and go
-		if len(e.repositories) >= most {
-			clear(e.repositories)
-		}
 		found = inRepository(in.Workspace)
 		e.repositories[in.Session] = found
 	}
