@@ -111,11 +111,8 @@ func (c *Conn) Serve(ctx context.Context) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() { c.fail(context.Cause(ctx)) })
 	defer stop()
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		c.write()
-	}()
+	var writing sync.WaitGroup
+	writing.Go(c.write)
 	err := c.read(ctx)
 	stop()
 	// The other side has said all it will; what it asked for is cancelled, and what is ready is still sent.
@@ -123,10 +120,10 @@ func (c *Conn) Serve(ctx context.Context) error {
 	c.running.Wait()
 	if errors.Is(err, io.EOF) {
 		c.end()
-		<-written
+		writing.Wait()
 	}
 	c.fail(err)
-	<-written
+	writing.Wait()
 	if err = c.reason(); errors.Is(err, io.EOF) || errors.Is(err, ErrClosed) {
 		return nil
 	}

@@ -57,12 +57,13 @@ func Serve(ctx context.Context, s jsonrpc.Stream, o Options) error {
 	c.conn = jsonrpc.New(s, jsonrpc.Options{Handler: c.handle, QueueBytes: o.Queue, QueueTime: o.QueueTime, Logger: o.Logger})
 	leave := o.Hub.Join()
 	defer leave()
-	go func() { // who waits for the client learns that it is gone before its requests are awaited
+	var watching sync.WaitGroup
+	watching.Go(func() { // who waits for the client learns that it is gone before its requests are awaited
 		<-c.conn.Done()
 		end(jsonrpc.ErrClosed)
-	}()
+	})
 	err := c.conn.Serve(ctx)
-	end(jsonrpc.ErrClosed)
+	watching.Wait()
 	c.leave()
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -53,8 +54,11 @@ func (p *program) serveEditor(ctx context.Context, o *host) error {
 	return p.host(ctx, o, 0, nil, func(ctx context.Context, h hosted) error {
 		options := p.connection(o, h)
 		options.EndTurns = true
-		in, shut := interruptibleReader(p.stdin)
-		err := acp.Serve(ctx, jsonrpc.Lines(in, out, func() error { return errors.Join(shut(), out.Close()) }, 0), options)
+		in, err := newInput(p.stdin)
+		if err != nil {
+			return err
+		}
+		err = acp.Serve(ctx, jsonrpc.Lines(in, out, func() error { return errors.Join(in.shut(), out.Close()) }, 0), options)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -72,23 +76,32 @@ func (p *program) bridge(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	in, shut := interruptibleReader(p.stdin)
-	near := jsonrpc.Lines(in, out, func() error { return errors.Join(shut(), out.Close()) }, 0)
-	ended := make(chan error, 2)
-	for _, way := range [][2]jsonrpc.Stream{{near, far}, {far, near}} {
-		go func() { ended <- pass(way[0], way[1]) }()
+	in, err := newInput(p.stdin)
+	if err != nil {
+		return failed(err)
 	}
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	_ = far.Close() // the other direction ends with it
-	_ = near.Close()
-	if errors.Is(err, io.EOF) {
+	near := jsonrpc.Lines(in, out, func() error { return errors.Join(in.shut(), out.Close()) }, 0)
+	// Whichever direction ends first, or ctx, ends the other.
+	end := sync.OnceFunc(func() {
+		_ = far.Close()
+		_ = near.Close()
+	})
+	defer context.AfterFunc(ctx, end)()
+	var there, back error
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		there = pass(near, far)
+		end()
+	})
+	passing.Go(func() {
+		back = pass(far, near)
+		end()
+	})
+	passing.Wait()
+	if errors.Is(there, io.EOF) || errors.Is(back, io.EOF) || ctx.Err() != nil {
 		return nil
 	}
-	return failed(err)
+	return failed(errors.Join(there, back))
 }
 
 // pass writes to one stream what comes from another.
@@ -123,14 +136,3 @@ func (p *program) takeOutput() (io.WriteCloser, error) {
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
-
-// interruptibleReader reads from a file whose reads cannot be interrupted. After shut, Read fails; a read of the file that is under way then goes on
-// to its end, or to that of the process.
-func interruptibleReader(f io.Reader) (r io.Reader, shut func() error) {
-	pipe, w := io.Pipe()
-	go func() { // owned by the process: it ends with the input
-		_, err := io.Copy(w, f)
-		w.CloseWithError(err) // nil is the end of the input
-	}()
-	return pipe, pipe.Close
-}

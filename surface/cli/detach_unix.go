@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// detach starts this program with other arguments in a session of its own, so that it outlives this terminal. exited is closed when it ends while
-// this process lives.
-func detach(args []string, log *os.File) (pid int, exited <-chan struct{}, err error) {
+// detach starts this program with other arguments in a session of its own, so that it outlives this terminal. ended says whether it has ended.
+func detach(args []string, log *os.File) (pid int, ended func() bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, nil, err
@@ -22,12 +21,10 @@ func detach(args []string, log *os.File) (pid int, exited <-chan struct{}, err e
 	if err := c.Start(); err != nil {
 		return 0, nil, err
 	}
-	ended := make(chan struct{})
-	go func() { // owned by the process, which ends soon
-		_ = c.Wait()
-		close(ended)
-	}()
-	return c.Process.Pid, ended, nil
+	return c.Process.Pid, func() bool {
+		waited, err := syscall.Wait4(c.Process.Pid, nil, syscall.WNOHANG, nil)
+		return waited == c.Process.Pid || (err != nil && err != syscall.EINTR)
+	}, nil
 }
 
 // ownedByUs reports whether a file belongs to the user of this process.

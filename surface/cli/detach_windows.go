@@ -7,7 +7,7 @@ import (
 )
 
 // detach is not possible here.
-func detach([]string, *os.File) (pid int, exited <-chan struct{}, err error) {
+func detach([]string, *os.File) (pid int, ended func() bool, err error) {
 	return 0, nil, errors.New("there is no background here: leave --background out")
 }
 

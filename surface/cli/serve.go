@@ -300,7 +300,7 @@ func (p *program) serveInBackground(ctx context.Context) error {
 			args = append(args, a)
 		}
 	}
-	pid, exited, err := detach(args, log)
+	pid, ended, err := detach(args, log)
 	if err != nil {
 		return failed(fmt.Errorf("start the server: %w", err))
 	}
@@ -321,11 +321,12 @@ func (p *program) serveInBackground(ctx context.Context) error {
 			p.note("the server runs as process %d, on %s%s; its log is %s", pid, one.Address, and(one.URL), path)
 			return nil
 		}
-		select {
-		case <-exited:
+		if ended() {
 			text, _ := os.ReadFile(path) // what there is
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			return failed(fmt.Errorf("the server did not start: %s", strings.TrimPrefix(lines[len(lines)-1], "dsh: ")))
+		}
+		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
 			return context.Cause(ctx)
