@@ -23,11 +23,13 @@ var update = flag.Bool("update", false, "write the pages instead of comparing th
 
 func TestPagesAreFresh(t *testing.T) {
 	pages := map[string]func(t *testing.T) string{
-		"config.md":         func(*testing.T) string { return config.Markdown(std.Plugins()) },
-		"cli.md":            func(*testing.T) string { return cli.Markdown(std.Plugins()) },
-		"events.md":         events,
-		"session-events.md": sessionEvents,
-		"tools.md":          tools,
+		"config.md":            func(*testing.T) string { return config.Markdown(std.Plugins()) },
+		"cli.md":               func(*testing.T) string { return cli.Markdown(std.Plugins()) },
+		"events.md":            events,
+		"session-events.md":    sessionEvents,
+		"tools.md":             tools,
+		"protocol.md":          protocolPage,
+		"protocol.schema.json": protocolSchema,
 	}
 	for name, write := range pages {
 		t.Run(name, func(t *testing.T) {
