@@ -17,6 +17,7 @@ import (
 	"github.com/dsh-harness/dsh"
 	"github.com/dsh-harness/dsh/llm"
 	"github.com/dsh-harness/dsh/session"
+	"github.com/dsh-harness/dsh/session/trajectory"
 )
 
 // sessions is what the commands about sessions share.
@@ -51,8 +52,9 @@ func (p *program) sessionCommand(c *cobra.Command, run func(ctx context.Context,
 
 // storage is the store and what keeps it.
 type storage struct {
-	live session.Store
-	kept session.Persistence
+	live    session.Store
+	kept    session.Persistence
+	harness *dsh.Harness
 }
 
 func storageOf(h *dsh.Harness) (*storage, error) {
@@ -64,7 +66,7 @@ func storageOf(h *dsh.Harness) (*storage, error) {
 	if !ok {
 		return nil, errors.New(`no row provides "sessions"`)
 	}
-	return &storage{store, kept}, nil
+	return &storage{store, kept, h}, nil
 }
 
 // print writes v as JSON if that was asked for, otherwise what text writes.
@@ -283,16 +285,33 @@ func (v *shown) add(e session.Event) {
 }
 
 func (p *program) sessionsShow() *cobra.Command {
-	c := &cobra.Command{Use: "show <id>", Short: "Show what was said and done in a session", Args: exactly(1)}
+	c := &cobra.Command{
+		Use: "show <id>", Short: "Show what was said and done in a session, and when", Args: exactly(1),
+		Example: `  dsh sessions show 0193c5 --timeline
+  dsh sessions show 0193c5 --request 3.2`,
+	}
 	events := c.Flags().Bool("events", false, "write the events as they stand in the log")
 	full := c.Flags().Bool("full", false, "show the results of tools whole")
+	timeline := c.Flags().Bool("timeline", false, "show turns, steps and calls with their time, tokens and bytes")
+	request := c.Flags().String("request", "", "write the body of the request of this `turn.step`, byte for byte as it was sent; turn.step.attempt for one that failed")
+	c.MarkFlagsMutuallyExclusive("events", "timeline", "request")
 	return p.sessionCommand(c, func(ctx context.Context, s *sessions, store *storage, args []string) error {
+		if *request != "" {
+			return s.writeRequest(ctx, store, args[0], *request)
+		}
 		view, err := s.view(ctx, store, args[0])
 		if err != nil {
 			return err
 		}
 		if *events {
 			return s.writeEvents(ctx, view)
+		}
+		if *timeline {
+			t, err := trajectory.Of(ctx, view)
+			if err != nil {
+				return failed(err)
+			}
+			return s.print(t, func(w io.Writer) error { return s.timeline(w, t) })
 		}
 		summary, broken := view.Summary(ctx)
 		out := shown{
