@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dsh-harness/dsh"
+	"github.com/dsh-harness/dsh/internal/spelling"
 	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/tool"
@@ -94,7 +95,7 @@ func (d *desk) show(r *policy.Request) {
 	if r.Wider != nil {
 		verb = "was kept from something, and wants to run once more"
 	}
-	d.say("\n%s\n", d.paint(bold, "? "+spell(r.Call.Name, d.mark)+" "+verb))
+	d.say("\n%s\n", d.paint(bold, "? "+spelling.Text(r.Call.Name, d.mark)+" "+verb))
 	told := map[string]bool{}
 	for _, a := range r.Accesses {
 		told[a.Target] = true
@@ -127,8 +128,8 @@ const briefly = 12
 
 // part writes a name and a text, of which at most that many rows are shown when most is above 0.
 func (d *desk) part(name, text string, most int) {
-	d.say("  %s\n", d.paint(dim, spell(name, d.mark)+":"))
-	all := rows(text, d.width()-2, d.mark)
+	d.say("  %s\n", d.paint(dim, spelling.Text(name, d.mark)+":"))
+	all := spelling.Rows(text, d.width()-2, d.mark)
 	left := 0
 	if most > 0 && len(all) > most {
 		left, all = len(all)-most, all[:most]
@@ -218,7 +219,7 @@ func (d *desk) decide(ctx context.Context, r *policy.Request) (policy.Answer, er
 			if ctx.Err() != nil || errors.Is(err, io.EOF) {
 				return policy.Answer{}, err
 			}
-			d.say("%s\n", spell(err.Error(), d.mark))
+			d.say("%s\n", spelling.Text(err.Error(), d.mark))
 		case (strings.HasPrefix(key, "s") || strings.HasPrefix(key, "a")) && rest == "":
 			if rule, ok := ruleOf(r.Rules, key[1:]); ok {
 				scope := policy.ForSession

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dsh-harness/dsh"
 	"github.com/dsh-harness/dsh/config"
+	"github.com/dsh-harness/dsh/internal/spelling"
 	"github.com/dsh-harness/dsh/policy/trust"
 )
 
@@ -186,12 +187,12 @@ func describeFolder(f trust.Folder, states []trust.State, width int, mark func(s
 	for i, d := range f.Definitions {
 		all = append(all, fmt.Sprintf("%s: %s (%s)", d.Path, d.Does, states[i]))
 		if d.Problem != "" {
-			all = append(all, rows("it is not used: "+d.Problem, width, mark)...)
+			all = append(all, spelling.Rows("it is not used: "+d.Problem, width, mark)...)
 			continue
 		}
-		all = append(all, rows(strings.TrimRight(string(d.Content), "\n"), width, mark)...)
+		all = append(all, spelling.Rows(strings.TrimRight(string(d.Content), "\n"), width, mark)...)
 		for _, script := range d.Scripts {
-			all = append(all, rows("with the file "+script, width, mark)...)
+			all = append(all, spelling.Rows("with the file "+script, width, mark)...)
 		}
 	}
 	if f.Hash != "" {

@@ -1,4 +1,4 @@
-package cli
+package spelling
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestTrust_P10_ATextIsSpelledSoThatAllOfItIsSeen(t *testing.T) {
 		{"a\u2028b\U000e0041", "a⟨U+2028⟩b⟨U+E0041⟩"},
 		{"one\ntwo", "one\ntwo"},
 	} {
-		if got := spell(c.text, unpainted); got != c.want {
+		if got := Text(c.text, unpainted); got != c.want {
 			t.Errorf("%q\ngot  %s\nwant %s", c.text, got, c.want)
 		}
 	}
@@ -50,8 +50,8 @@ func TestSpellingIsUnambiguous(t *testing.T) {
 			cut := rapid.IntRange(0, len(one)).Draw(t, "cut")
 			other = one[:cut] + other + one[cut:]
 		}
-		spelled := spell(one, unpainted)
-		if one != other && spelled == spell(other, unpainted) {
+		spelled := Text(one, unpainted)
+		if one != other && spelled == Text(other, unpainted) {
 			t.Fatalf("%q and %q are both spelled %q", one, other, spelled)
 		}
 		for _, r := range spelled {
@@ -68,7 +68,7 @@ func TestRowsHoldAllOfAText(t *testing.T) {
 		text := alarming().Draw(t, "text")
 		width := rapid.IntRange(40, 120).Draw(t, "width")
 		var joined []string
-		for _, row := range rows(text, width, unpainted) {
+		for _, row := range Rows(text, width, unpainted) {
 			if n := len([]rune(row)); n > width {
 				t.Fatalf("a row of %d has %d characters: %q", width, n, row)
 			}
@@ -89,12 +89,12 @@ func FuzzSpell(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range spell(text, unpainted) {
+		for _, r := range Text(text, unpainted) {
 			if r != '\n' && !unicode.IsPrint(r) {
 				t.Fatalf("%q is spelled with %U", text, r)
 			}
 		}
-		if got := strings.Join(rows(text, 60, unpainted), ""); strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if got := strings.Join(Rows(text, 60, unpainted), ""); strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Fatalf("%q has the rows %q", text, got)
 		}
 	})

@@ -1,4 +1,6 @@
-package cli
+// Package spelling shows text that somebody else wrote so that a person sees what it is, and so that it controls no terminal.
+// Its functions may be called from any goroutine.
+package spelling
 
 import (
 	"fmt"
@@ -8,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// spell returns text as a person has to see it to know what it is: with a mark ⟨…⟩ in place of, or around, all that
+// Text returns text as a person has to see it to know what it is: with a mark ⟨…⟩ in place of, or around, all that
 // a terminal would hide, move, or show like something else. mark paints a mark. No two texts are spelled alike.
-func spell(text string, mark func(string) string) string {
+func Text(text string, mark func(string) string) string {
 	var b strings.Builder
 	for text, marked := range pieces(text) {
 		if marked {
@@ -114,9 +116,9 @@ func nameOf(r rune) string {
 	return fmt.Sprintf("⟨U+%04X⟩", r)
 }
 
-// rows cuts a text into rows of at most width columns, none of it left out. Each begins with │, or with ┆ where
+// Rows cuts a text into rows of at most width columns, none of it left out. Each begins with │, or with ┆ where
 // it goes on with the line above.
-func rows(text string, width int, mark func(string) string) []string {
+func Rows(text string, width int, mark func(string) string) []string {
 	width = max(width-2, 20)
 	var all []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -156,4 +158,24 @@ func fitting(text string, width int) (n, columns int) {
 		columns += wide
 	}
 	return len(text), columns
+}
+
+// Plain removes what would control a terminal from text: all control characters but line feeds and tabs, and what reorders or
+// hides what is written. Bytes that are no UTF-8 become U+FFFD.
+func Plain(s string) string {
+	if !strings.ContainsFunc(s, controls) && utf8.ValidString(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if controls(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}
+
+func controls(r rune) bool {
+	// Cc holds the escape character.
+	return unicode.IsControl(r) && r != '\n' && r != '\t' ||
+		r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
