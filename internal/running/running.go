@@ -37,6 +37,8 @@ type Process struct {
 	Address string    `json:"address,omitempty"` // where a server is reached, such as unix:/path
 	URL     string    `json:"url,omitempty"`     // of its WebSocket
 	Version string    `json:"version,omitempty"` // of a server
+	// Interface says that a person sits before it: it ends with them.
+	Interface bool `json:"interface,omitempty"`
 }
 
 // Answer is what became of a request to reload.

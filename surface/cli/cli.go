@@ -160,6 +160,7 @@ func (p *program) root() *cobra.Command {
 		Short: "An agent harness in which everything is a plugin",
 		Long: `dsh gives a task to a language model that can read, change and test files in a folder.
 
+  dsh                             open the terminal interface in this folder
   dsh demo                        see a whole run, without a key and without a network
   dsh run "fix the failing test"  give a task to an agent in this folder
   dsh -c "now add one for 0"      go on with the last session of this folder`,
@@ -168,6 +169,8 @@ func (p *program) root() *cobra.Command {
 		Args:          cobra.ArbitraryArgs,
 	}
 	version := root.Flags().Bool("version", false, "print the version")
+	interactive := &interfacing{}
+	interactive.register(root)
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case *version:
@@ -175,12 +178,14 @@ func (p *program) root() *cobra.Command {
 		case len(args) > 0:
 			return unknownCommand(cmd, args[0])
 		}
-		// What belongs here is a terminal interface, which this version has not.
+		if p.atTerminal() {
+			return p.show(cmd.Context(), interactive)
+		}
 		cmd.SetOut(p.stderr)
 		if err := cmd.Help(); err != nil {
 			return failed(err)
 		}
-		return &exit{exitUsage, errors.New("this version has no terminal interface: give a command")}
+		return &exit{exitUsage, errors.New("this is no terminal: give a command")}
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupWork, Title: "Work:"},
@@ -193,7 +198,7 @@ func (p *program) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupWork, p.runCommand(), p.resumeCommand(), p.acpCommand(), p.serveCommand(), p.demoCommand())
+	add(groupWork, p.runCommand(), p.resumeCommand(), p.attachCommand(), p.acpCommand(), p.serveCommand(), p.demoCommand())
 	add(groupSessions, p.sessionsCommand())
 	add(groupSetup, p.configCommand(), p.pluginsCommand(), p.toolsCommand(), p.modelsCommand(), p.policyCommand(), p.trustCommand(), p.trashCommand(), p.doctorCommand())
 	add(groupSetup, p.versionCommand())

@@ -73,9 +73,10 @@ func (o *host) options(p *program) (dsh.Options, error) {
 
 // hosted is a composition that runs, with the sessions' hub on it.
 type hosted struct {
-	harness *dsh.Harness
-	hub     *live.Hub
-	logger  *slog.Logger
+	harness  *dsh.Harness
+	hub      *live.Hub
+	logger   *slog.Logger
+	defaults dsh.AgentOptions // of sessions that choose nothing
 }
 
 // host runs use on a composition with a hub. Questions wait for that long for somebody to open their session. When ctx ends, or a signal
@@ -123,7 +124,7 @@ func (p *program) host(ctx context.Context, o *host, wait time.Duration, set []s
 	if interrupted, err = p.interruptible(h, cancel); err != nil {
 		return failed(err)
 	}
-	err = use(ctx, hosted{h, hub, logger})
+	err = use(ctx, hosted{h, hub, logger, defaults})
 	if interrupted() != 0 {
 		return nil // the code says it
 	}

@@ -33,6 +33,7 @@ type task struct {
 	format   string
 	verbose  bool
 	noAsk    bool
+	print    bool // no interface, also where there is no prompt
 	logFile  string
 	resuming bool // the command is resume, so the last session is meant without an id
 }
@@ -93,7 +94,7 @@ that nobody could give; 4 a budget or limit ended the turn; 130 and 143 interrup
 	c.Flags().BoolVarP(&t.goOn, "continue", "c", false, "go on with the last session of this folder")
 	c.Flags().StringVarP(&t.resume, "resume", "r", "", "go on with the session of this `id`, or of an id that begins so")
 	c.Flags().BoolVar(&t.agent.Ephemeral, "no-session", false, "keep the session in memory only")
-	c.Flags().BoolP("print", "p", false, "what run does anyway; so that \"dsh -p\" can be said")
+	c.Flags().BoolVarP(&t.print, "print", "p", false, "what run does anyway; so that \"dsh -p\" can be said")
 	_ = c.Flags().MarkHidden("print") // the flag is there: it was made in the line above
 	return c
 }
@@ -178,6 +179,9 @@ func (p *program) work(ctx context.Context, t *task, args []string) (err error) 
 	defer func() { err = out.settle(err) }()
 	if err := t.check(); err != nil {
 		return err
+	}
+	if t.talks(p, args) {
+		return p.show(ctx, t.interfacing())
 	}
 	prompt, err := p.prompt(args, t.file)
 	if err != nil {

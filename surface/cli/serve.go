@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -194,8 +195,14 @@ func tokenOf(state string) (string, error) {
 	return token, nil
 }
 
-// servers lists the processes that can be connected to, the newest last.
+// servers lists the servers, the newest last.
 func (p *program) servers() ([]running.Process, error) {
+	all, err := p.reachable()
+	return slices.DeleteFunc(all, func(one running.Process) bool { return one.Interface }), err
+}
+
+// reachable lists the processes that can be connected to, the newest last.
+func (p *program) reachable() ([]running.Process, error) {
 	dirs, err := p.home()
 	if err != nil {
 		return nil, err
@@ -344,7 +351,7 @@ func (p *program) find(ctx context.Context, address string) (jsonrpc.Stream, err
 		return nil, err
 	}
 	if address == "" {
-		all, err := p.servers()
+		all, err := p.reachable()
 		if err != nil {
 			return nil, err
 		}

@@ -175,7 +175,9 @@ func (h *Hub) Open(ctx context.Context, id string, o dsh.AgentOptions) (*Session
 	defer e.unlock()
 	if !e.live() {
 		if !e.known {
+			model, effort := o.Model, o.Effort
 			o = h.complete(o)
+			o.Model, o.Effort = model, effort // a session that was begun has its own
 			o.Resume, o.SessionID = id, ""
 			e.o = o
 		}
