@@ -76,6 +76,7 @@ func (m *markdown) line(line string, width int) []cells.Line {
 	line = strings.TrimRight(line, " \t\r")
 	trimmed := strings.TrimLeft(line, " ")
 	if m.fence != "" {
+		m.blank = false
 		if strings.HasPrefix(trimmed, m.fence) && strings.Trim(trimmed, m.fence[:1]) == "" {
 			m.fence = ""
 			return nil

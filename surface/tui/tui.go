@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (sessionID string, err error) {
 		return "", fmt.Errorf("%w: %w", ErrTerminal, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	u := &ui{o: o, ctx: ctx, cooked: before, results: make(chan func(), 64), came: make(chan struct{}, 1), keys: make(chan uv.Event, 64),
+	u := &ui{o: o, ctx: ctx, cooked: before, results: make(chan func(), 64), hungUp: make(chan struct{}), came: make(chan struct{}, 1), keys: make(chan uv.Event, 64),
 		focused: true, history: o.History, calls: map[string]*call{}, deliveries: map[string]string{}}
 	u.past = len(u.history)
 	defer u.tasks.Wait()
@@ -147,11 +147,14 @@ func (u *ui) startKeys() error {
 	ctx, cancel := context.WithCancel(u.ctx)
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		_ = uv.NewTerminalReader(in, u.o.Getenv("TERM")).StreamEvents(ctx, u.keys) // the end is that of the terminal, which SIGHUP tells
+		_ = uv.NewTerminalReader(in, u.o.Getenv("TERM")).StreamEvents(ctx, u.keys)
+		if ctx.Err() == nil {
+			close(u.hungUp) // nobody sits at the other end any more
+		}
 	})
 	u.stopReading = func() {
-		in.Cancel()
 		cancel()
+		in.Cancel()
 		reading.Wait()
 		_ = in.Close()
 	}
@@ -179,6 +182,8 @@ func (u *ui) loop() error {
 		urgent := false
 		select {
 		case <-u.ctx.Done():
+			return nil
+		case <-u.hungUp:
 			return nil
 		case <-u.c.Done():
 			return errors.New("the connection to the agent has ended")

@@ -37,6 +37,7 @@ type ui struct {
 	notesMu     sync.Mutex
 	notes       []note
 	keys        chan uv.Event
+	hungUp      chan struct{} // closed when the terminal is gone
 	stopReading func()
 	left        bool  // the person leaves
 	failed      error // the interface cannot go on
