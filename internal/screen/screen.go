@@ -56,8 +56,7 @@ type drawn struct {
 // New begins to draw where the cursor is, which must be at the start of a line.
 func New(w io.Writer, o Options) *Screen {
 	s := &Screen{w: w, o: o}
-	s.out.WriteString(modesOn)
-	s.flush()
+	s.out.WriteString(modesOn) // with the first frame
 	return s
 }
 

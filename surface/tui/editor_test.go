@@ -121,8 +121,10 @@ func TestUpAndDownKeepTheColumn(t *testing.T) {
 	if !e.vertical(1) || e.at != len("a long line\nb") || !e.vertical(1) || e.vertical(1) {
 		t.Errorf("the cursor is at %d", e.at)
 	}
-	if !e.vertical(-1) || !e.vertical(-1) || e.vertical(-1) {
-		t.Errorf("up again the cursor is at %d", e.at)
+	for i, want := range []bool{true, true, false} {
+		if e.vertical(-1) != want {
+			t.Errorf("up, time %d: %v", i+1, !want)
+		}
 	}
 }
 

@@ -91,7 +91,9 @@ func Run(ctx context.Context, o Options) (sessionID string, err error) {
 			panic(p)
 		}
 	}()
-	u.frame() // the prompt is there before anything else is ready
+	if err := u.frame(); err != nil { // the prompt is there before anything else is ready
+		return "", err
+	}
 	c, err := client.Connect(ctx, o.Stream, client.Options{Name: "terminal", Version: o.Version, OnNote: u.note})
 	if err != nil {
 		return "", err
