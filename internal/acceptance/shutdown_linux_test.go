@@ -1,6 +1,8 @@
 package acceptance
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -195,5 +197,42 @@ func TestTrust_A01_SignalsAtRandom(t *testing.T) {
 	t.Logf("%d signals in a run of about %v: %d interrupted it", rounds, span, struck.Load())
 	if int(struck.Load()) < rounds/5 {
 		t.Errorf("only %d of %d signals struck", struck.Load(), rounds)
+	}
+}
+
+// TestCase_o_acp_04_TheReaderClosesEarly: a pipe that ends after the first line, a closed output, a full disk.
+func TestCase_o_acp_04_TheReaderClosesEarly(t *testing.T) {
+	for name, c := range map[string]struct {
+		shell string
+		fails bool
+	}{
+		"head":   {"%s run --output-format stream-json hello | head -1; exit ${PIPESTATUS[0]}", true},
+		"closed": {"%s run hello >&-", false}, // the Go runtime opens /dev/null in its place
+		"full":   {"%s run hello > /dev/full", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			turn := testllm.Text(strings.Repeat("a line of an answer\n", 200))
+			turn.Pause = time.Millisecond
+			p.srv.Tolerate()
+			p.srv.Script(turn)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			cmd := p.command(ctx)
+			cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", fmt.Sprintf(c.shell, binary)}
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != c.fails || ctx.Err() != nil {
+				t.Errorf("it ends with %v\n%s", err, out)
+			}
+			if strings.Contains(string(out), "panic") || strings.Contains(string(out), "goroutine ") {
+				t.Errorf("a trace is printed:\n%s", out)
+			}
+			ids := p.dsh("sessions", "list", "--json")
+			var all []struct{ ID string }
+			check(t, json.Unmarshal([]byte(ids.Stdout), &all))
+			if len(all) != 1 || p.dsh("sessions", "verify", all[0].ID).Code != 0 {
+				t.Errorf("the session is not whole: %s", ids.Stdout)
+			}
+		})
 	}
 }

@@ -240,5 +240,5 @@ func TestRetriesAreSaid(t *testing.T) {
 
 func TestBareDshSaysWhatToType(t *testing.T) {
 	b := newBox(t)
-	b.run().want(t, 2, "", "dsh demo", "dsh run", "no terminal interface")
+	b.run().want(t, 2, "", "dsh demo", "dsh run", "no terminal: give a command")
 }
