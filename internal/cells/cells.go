@@ -189,7 +189,11 @@ func Wrap(l Line, width, indent int) []Line {
 				if strings.Trim(rest, " ") == "" {
 					rest = "" // blanks that do not fit at the end of a line are not seen anyway
 				}
-				now = append(now, Span{head, s.Style})
+				if n := len(now); n > 0 && now[n-1].Style == s.Style {
+					now[n-1].Text += head
+				} else {
+					now = append(now, Span{head, s.Style})
+				}
 				left -= Width(head)
 				fresh = false
 				word = rest

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -46,7 +47,7 @@ type feed struct {
 	calls []*liveCall // that run and have output
 
 	folds     map[string]*folded
-	folding   bool
+	folding   chan struct{} // closed when everything is folded; nil before it begins
 	questions []*question
 	answered  []settled
 	answers   int // settled before answered
@@ -252,15 +253,44 @@ func (f *feed) busy() bool {
 	return len(f.questions) > 0 || len(f.calls) > 0
 }
 
-// project begins to fold, once: it reads what there is in the background of whoever called first.
+// project folds what there is, once, and returns when that is done. A long log takes its time.
 func (f *feed) project(ctx context.Context) error {
 	f.mu.Lock()
-	if f.folding {
-		f.mu.Unlock()
-		return nil
+	done := f.folding
+	if done == nil {
+		f.folding = make(chan struct{})
 	}
-	f.folding = true
 	f.mu.Unlock()
+	if done != nil {
+		select {
+		case <-done:
+			return f.unfolded()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := f.foldAll(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.folding)
+	if err != nil {
+		f.folding = nil // the next one tries again
+	}
+	return err
+}
+
+// unfolded is the error of who waited for somebody else's folding, which failed.
+func (f *feed) unfolded() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.folds == nil {
+		return fmt.Errorf("read the log of session %s: try again", f.entry.id)
+	}
+	return nil
+}
+
+// foldAll reads the log.
+func (f *feed) foldAll(ctx context.Context) error {
 	folds := map[string]*folded{}
 	for name, p := range view.Projections.Visible(f.agent.Scope()) {
 		folds[name] = &folded{Projection: p, fold: p.New(f.agent.Scope())}
@@ -292,7 +322,6 @@ func (f *feed) project(ctx context.Context) error {
 		err = read(f.durable)
 	}
 	if err != nil {
-		f.folding = false
 		return err
 	}
 	for _, p := range folds {

@@ -78,7 +78,17 @@ func (s *Session) Watch(ctx context.Context, o WatchOptions) (*Watch, error) {
 		w.next = max(0, durable+w.next)
 	}
 	w.next = min(w.next, durable)
-	return w, f.project(ctx)
+	// The watch need not wait for what is folded from the whole log: it is told when it is there.
+	err = f.entry.hub.scope.Go("fold session "+f.entry.id, func(life context.Context) error {
+		ctx, cancel := context.WithCancel(life)
+		defer cancel()
+		defer context.AfterFunc(f.agent.Scope().Context(), cancel)()
+		if err := f.project(ctx); err != nil && ctx.Err() == nil {
+			f.entry.hub.o.Logger.Warn("fold a session", "session", f.entry.id, "err", err)
+		}
+		return nil
+	})
+	return w, err
 }
 
 // From is the next event that the watch tells, and Durable the first that is not there yet.

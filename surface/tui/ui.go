@@ -545,7 +545,7 @@ func (u *ui) turnEnded(d session.TurnEndData, at time.Time) {
 		}
 		u.print(cells.Wrap(cells.Styled(u.word("x ", "failed: ")+text, cells.Style{Fg: cells.Red}), u.width(), 2)...)
 	}
-	if took := at.Sub(u.since); took >= 10*time.Second && d.Reason == session.Completed {
+	if took := at.Sub(u.since); took >= 10*time.Second && !u.since.IsZero() && d.Reason == session.Completed {
 		u.print(cells.Styled("(done in "+elapsed(took)+")", cells.Style{Dim: true}))
 		u.attention("dsh is done")
 	}
