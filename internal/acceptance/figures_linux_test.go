@@ -2,13 +2,16 @@ package acceptance
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,9 +20,12 @@ import (
 
 	"github.com/dsh-harness/dsh"
 	"github.com/dsh-harness/dsh/config"
+	"github.com/dsh-harness/dsh/internal/jsonrpc"
 	"github.com/dsh-harness/dsh/internal/testllm"
 	"github.com/dsh-harness/dsh/llm"
+	"github.com/dsh-harness/dsh/protocol"
 	"github.com/dsh-harness/dsh/session"
+	"github.com/dsh-harness/dsh/surface/server"
 )
 
 // TestInterface_Figures measures the interface in a terminal, and prints what it saw: how soon a key is echoed while an answer streams, what it costs
@@ -142,4 +148,99 @@ func long(t *testing.T, p *place, events int) string {
 	id := s.ID()
 	check(t, errors.Join(s.Flush(t.Context()), a.Close(context.WithoutCancel(t.Context()))))
 	return id
+}
+
+// TestServer_Figures measures a server as a process of its own: while nothing happens, with many parked sessions, and with 1,000 clients on 100 sessions of which
+// one in twenty reads nothing.
+func TestServer_Figures(t *testing.T) {
+	if os.Getenv("DSH_TEST_FULL") == "" {
+		t.Skip("it measures memory of a whole process: set DSH_TEST_FULL")
+	}
+	p := newPlace(t)
+	p.srv.Tolerate()
+	socket, _ := p.serving("--permission-mode", "workspace-write", "--listen", "")
+	first := p.connect(socket, "")
+	mb := func() int64 {
+		var s protocol.StatsResult
+		first.call(protocol.MethodStats, nil, &s)
+		return s.MemoryRSS >> 20
+	}
+	t.Logf("a server without sessions has %d MB", mb())
+	for i := range 10_000 {
+		id := p.open(first)
+		first.call(protocol.MethodRename, protocol.RenameParams{SessionID: id, Title: fmt.Sprint("session ", i)}, nil)
+		first.call(protocol.MethodSessionClose, protocol.SessionParams{SessionID: id}, nil)
+	}
+	for {
+		var s protocol.StatsResult
+		if first.call(protocol.MethodStats, nil, &s); s.Live == 0 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	parked := mb()
+	t.Logf("with 10,000 idle sessions it has %d MB", parked)
+	if parked > 300 {
+		t.Error("that is too much")
+	}
+
+	const sessions, clients, turns = 100, 1000, 10
+	ids := make([]string, sessions)
+	for i := range ids {
+		ids[i] = p.open(first)
+	}
+	var mu sync.Mutex
+	var lags []time.Duration
+	for i := range clients {
+		if i%20 == 7 {
+			c, err := net.Dial("unix", socket)
+			check(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			_, err = fmt.Fprintf(c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"_dsh/watch\",\"params\":{\"sessionId\":%q,\"from\":0}}\n", ids[i%sessions])
+			check(t, err)
+			continue
+		}
+		s, err := server.Dial(t.Context(), socket, "")
+		check(t, err)
+		c := jsonrpc.New(s, jsonrpc.Options{Handler: func(_ context.Context, m jsonrpc.Incoming) jsonrpc.Reply {
+			if m.Method == protocol.NoteEvent {
+				var n struct{ Line struct{ Time int64 } }
+				if json.Unmarshal(m.Params, &n) == nil {
+					mu.Lock()
+					lags = append(lags, time.Since(time.UnixMilli(n.Line.Time)))
+					mu.Unlock()
+				}
+			}
+			return jsonrpc.Reply{}
+		}})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = c.Serve(context.Background())
+		}()
+		t.Cleanup(func() {
+			_ = c.Close()
+			<-ended
+		})
+		r := &remote{t, c}
+		r.call(protocol.MethodInitialize, protocol.InitializeParams{ProtocolVersion: 1}, nil)
+		r.call(protocol.MethodWatch, protocol.WatchParams{SessionID: ids[i%sessions]}, nil)
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	for _, id := range ids {
+		all.Go(func() {
+			for range turns {
+				first.call(protocol.MethodSessionPrompt, text(id, "[[mock text:400,gap:5]] go on"), nil)
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	time.Sleep(2 * time.Second)
+	mu.Lock()
+	slices.Sort(lags)
+	t.Logf("%d clients on %d sessions: %d events in %v, an event is there after %v (median), %v (99 of 100); the server has %d MB",
+		clients, sessions, len(lags), took, lags[len(lags)/2], lags[len(lags)*99/100], mb())
+	mu.Unlock()
 }

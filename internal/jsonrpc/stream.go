@@ -36,7 +36,7 @@ func Lines(r io.Reader, w io.Writer, shut func() error, max int) Stream {
 	if max <= 0 {
 		max = MaxMessage
 	}
-	return &lines{r: bufio.NewReaderSize(r, 16<<10), w: w, shut: shut, max: max}
+	return &lines{r: bufio.NewReaderSize(r, 4<<10), w: w, shut: shut, max: max}
 }
 
 type lines struct {

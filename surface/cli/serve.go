@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ const (
 	startWait = 20 * time.Second
 	// stopWait bounds how long a server may take to end.
 	stopWait = 15 * time.Second
+	// servingGCPercent is how far the heap of a server grows before it is collected: it lives long and keeps much, so memory counts more than in a run.
+	servingGCPercent = 75
 	// longestSocket is what the path of a socket may have everywhere, in bytes.
 	longestSocket = 100
 )
@@ -127,6 +130,9 @@ func (p *program) serveHere(ctx context.Context, o *serving) error {
 	dir, err := o.folder()
 	if err != nil {
 		return err
+	}
+	if p.get("GOGC") == "" {
+		debug.SetGCPercent(servingGCPercent)
 	}
 	address := "unix:" + o.socket
 	set := []string{"session-jsonl.address=" + address}

@@ -78,6 +78,7 @@ func (e *entry) startLocked(a *dsh.Agent, o dsh.AgentOptions) error {
 		return fmt.Errorf("open session %s: this program is ending: %w", e.id, ErrClosed)
 	}
 	h.feeds[e.id] = f
+	h.live.Store(int64(len(h.feeds)))
 	h.mu.Unlock()
 	o.Resume, o.SessionID = e.id, ""
 	e.o, e.known = o, true
@@ -111,6 +112,7 @@ func (e *entry) endLocked(ctx context.Context) error {
 	h.mu.Lock()
 	if h.feeds[e.id] == f {
 		delete(h.feeds, e.id)
+		h.live.Store(int64(len(h.feeds)))
 	}
 	h.mu.Unlock()
 	f.end(nil)
@@ -136,10 +138,14 @@ func (e *entry) rest() {
 	if e.holders > 0 {
 		return
 	}
+	wait := e.hub.o.Park
+	if e.hub.crowded() {
+		wait /= 100
+	}
 	if e.timer == nil {
-		e.timer = time.AfterFunc(e.hub.o.Park, e.park)
+		e.timer = time.AfterFunc(wait, e.park)
 	} else {
-		e.timer.Reset(e.hub.o.Park)
+		e.timer.Reset(wait)
 	}
 }
 

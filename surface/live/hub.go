@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dsh-harness/dsh"
@@ -41,7 +42,11 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-const defaultPark = 10 * time.Second
+const (
+	defaultPark = 10 * time.Second
+	// roomy is how many sessions may be in memory before those that nobody needs have to leave sooner.
+	roomy = 64
+)
 
 // ErrClosed: the hub has been closed, or the session that was held has ended.
 var ErrClosed = errors.New("the session is closed")
@@ -52,6 +57,8 @@ type Hub struct {
 	since time.Time
 	scope *plugin.Scope // the hub's own, below the harness
 	undo  []func(context.Context) error
+
+	live atomic.Int64 // sessions in memory
 
 	mu      sync.Mutex
 	closed  bool
@@ -219,6 +226,9 @@ func (h *Hub) complete(o dsh.AgentOptions) dsh.AgentOptions {
 	o.Ephemeral = o.Ephemeral || d.Ephemeral
 	return o
 }
+
+// crowded reports whether many sessions are in memory.
+func (h *Hub) crowded() bool { return h.live.Load() > roomy }
 
 // entry returns the record of a session, with one holder more.
 func (h *Hub) entry(id string) (*entry, error) {

@@ -35,6 +35,9 @@ type markdown struct {
 	rest  string // the line that is not finished
 	fence string // the fence of the code that is open
 	blank bool   // the last line was blank, or there was none
+	// going says that the beginning of the unfinished line was printed; what follows is indented by so many cells.
+	going  bool
+	indent int
 }
 
 // write takes more of the answer, and returns the lines that are finished.
@@ -44,11 +47,38 @@ func (m *markdown) write(text string, width int) []cells.Line {
 	for {
 		line, rest, ok := strings.Cut(m.rest, "\n")
 		if !ok {
-			return all
+			return append(all, m.early(width)...)
 		}
 		m.rest = rest
 		all = append(all, m.line(line, width)...)
 	}
+}
+
+// early returns the rows of a long unfinished line that nothing can change any more, so that what is open stays short.
+func (m *markdown) early(width int) []cells.Line {
+	if m.fence != "" || len(m.rest) < 2*width || strings.ContainsAny(m.rest, "`*_[") {
+		return nil
+	}
+	first := strings.TrimLeft(m.rest, " ")
+	if !m.going && (first == "" || strings.ContainsAny(first[:1], "#>|~-+") || first[0] >= '0' && first[0] <= '9') {
+		return nil // it may become something else than a paragraph
+	}
+	indent := m.indent
+	if !m.going {
+		indent = len(m.rest) - len(first)
+	}
+	rows := cells.Wrap(cells.Plain(strings.Repeat(" ", indent)+first), width, indent)
+	if len(rows) < 3 {
+		return nil
+	}
+	last := len(rows) - 1
+	blank := strings.HasSuffix(m.rest, " ") // it may not have fitted
+	m.rest = strings.Trim(rows[last].Text(), " ")
+	if blank {
+		m.rest += " "
+	}
+	m.going, m.indent, m.blank = true, min(indent, width/2), false
+	return rows[:last]
 }
 
 // end finishes what is open.
@@ -59,7 +89,7 @@ func (m *markdown) end(width int) []cells.Line {
 	if rest != "" {
 		all = m.line(rest, width)
 	}
-	m.fence = ""
+	m.fence, m.going = "", false
 	return all
 }
 
@@ -75,6 +105,10 @@ func (m *markdown) open(width int) []cells.Line {
 func (m *markdown) line(line string, width int) []cells.Line {
 	line = strings.TrimRight(line, " \t\r")
 	trimmed := strings.TrimLeft(line, " ")
+	if m.going {
+		m.going = false
+		return cells.Wrap(append(cells.Plain(strings.Repeat(" ", m.indent)), inline(trimmed, cells.Style{})...), width, m.indent)
+	}
 	if m.fence != "" {
 		m.blank = false
 		if strings.HasPrefix(trimmed, m.fence) && strings.Trim(trimmed, m.fence[:1]) == "" {

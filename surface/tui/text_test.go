@@ -39,7 +39,7 @@ func TestMarkdown(t *testing.T) {
 // TestMarkdownIsTheSameHoweverItComes: what was printed is never wrong later, so it can go into the history of the terminal.
 func TestMarkdownIsTheSameHoweverItComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"word ", "**b", "** ", "`c`", "\n", "\n\n", "```", "```go\n", "- x", "# h", "> q", "你好", "[l](u)", "_i_", "|a|", "~~~\n", "\x1b[2J"}), 0, 40).Draw(t, "pieces")
+		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"word ", "word ", "some more words of a paragraph ", "**b", "** ", "`c`", "\n", "\n\n", "```", "```go\n", "- x", "# h", "> q", "你好", "[l](u)", "_i_", "|a|", "~~~\n", "\x1b[2J"}), 0, 40).Draw(t, "pieces")
 		width := rapid.IntRange(10, 60).Draw(t, "width")
 		m := markdown{blank: true}
 		var lines []cells.Line
@@ -57,6 +57,22 @@ func TestMarkdownIsTheSameHoweverItComes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestALongParagraphIsPrintedAsItComes: what is open is short, so a token costs the same at its end.
+func TestALongParagraphIsPrintedAsItComes(t *testing.T) {
+	m := markdown{blank: true}
+	var lines []cells.Line
+	for range 2000 {
+		lines = append(lines, m.write("token ", 80)...)
+		if n := len(m.rest); n > 3*80 {
+			t.Fatalf("%d bytes are open", n)
+		}
+	}
+	lines = append(lines, m.end(80)...)
+	if got, want := textOf(lines), rendered(strings.Repeat("token ", 2000), 80); got != want {
+		t.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
 }
 
 func FuzzMarkdown(f *testing.F) {
