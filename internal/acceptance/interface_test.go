@@ -152,12 +152,6 @@ func TestInterface_Goldens(t *testing.T) {
 			got := regexp.MustCompile(`thought for [0-9.]+s`).ReplaceAllString(w.all(), "thought for 0.0s")
 			got = regexp.MustCompile(`(?m)^clear; .*\n|^\$ clear.*\n`).ReplaceAllString(got, "")
 			golden(t, strconv.Itoa(width)+".txt", strings.TrimRight(got, "\n")+"\n")
-			for line := range strings.Lines(got) {
-				// What the interface draws itself has one width in every locale.
-				if line = strings.TrimRight(line, "\n"); strings.IndexFunc(line, func(r rune) bool { return r > 0x7e && r < 0x1100 || r >= 0x2010 && r < 0x2e80 }) >= 0 {
-					t.Errorf("TestCase_o_tui_04: the line %q has a character whose width is ambiguous", line)
-				}
-			}
 		})
 	}
 }
@@ -389,4 +383,41 @@ func TestTrust_O03_SmallAndSimpleTerminals(t *testing.T) {
 	w.types("clear; TERM=dumb " + binary)
 	w.keys("Enter")
 	w.await("use dsh run")
+}
+
+// TestTrust_P10_TheInterfaceShowsAllOfACommand asks about commands that hide a part of themselves.
+func TestTrust_P10_TheInterfaceShowsAllOfACommand(t *testing.T) {
+	p := newPlace(t)
+	p.srv.Script(
+		testllm.Calls(shell("1", "ls \x1b[2K\x1b[1Aecho ok\r\u202etxt.exe\u202c")),
+		testllm.Calls(shell("2", "ls"+strings.Repeat(" ", 2000)+"; rm -rf ~/precious")),
+		testllm.Calls(shell("3", "cat fil\u0435.txt > out")),
+		testllm.Text("done"))
+	w := p.terminal(60, 24)
+	w.opens("--permission-mode", "ask")
+	w.types("hide")
+	w.keys("Enter")
+	for _, parts := range [][]string{{"⟨ESC⟩[2K", "⟨CR⟩", "⟨U+202E⟩txt.exe"}, {"⟨2000 blanks⟩", "rm -rf ~/precious"}, {"⟨Cyrillic"}} {
+		for _, part := range parts {
+			w.await(part)
+		}
+		w.await("y  allow once")
+		w.tmux("clear-history")
+		w.types("n")
+		w.await("rejected")
+	}
+	w.await("done")
+}
+
+// TestCase_o_tui_04 looks through what the interface draws itself for characters that East Asian terminals draw wider.
+func TestCase_o_tui_04(t *testing.T) {
+	for _, width := range []string{"40", "80", "200"} {
+		raw, err := os.ReadFile(filepath.Join("testdata", "interface", width+".txt"))
+		check(t, err)
+		for line := range strings.Lines(string(raw)) {
+			if i := strings.IndexFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r > 0x7e && r < 0x1100 || r >= 0x2010 && r < 0x2e80 }); i >= 0 {
+				t.Errorf("at %s columns the line %q has a character whose width is ambiguous", width, line)
+			}
+		}
+	}
 }

@@ -53,7 +53,7 @@ func (p *program) show(ctx context.Context, o *interfacing) error {
 	} else {
 		set = []string{"session-jsonl.address=unix:" + socket}
 	}
-	o.asks = true
+	o.asks, o.verbose = true, false // what is told on standard error would stand in the middle of what is drawn; --log-file has it
 	return p.host(ctx, &o.host, 0, set, func(ctx context.Context, h hosted) error {
 		t := &task{goOn: o.goOn, resume: o.resume, fork: o.fork}
 		chosen := h.defaults
