@@ -75,6 +75,7 @@ func TestTrust_A13_ShutdownInEachState(t *testing.T) {
 			mark := fmt.Sprintf("dsh-mark-%d", rand.Int64())
 			told := p.pipe("up")
 			for _, turn := range s.script {
+				turn.Packets = slices.Clone(turn.Packets) // tests that run at the same time share it
 				for i, packet := range turn.Packets {
 					turn.Packets[i] = []byte(strings.Replace(string(packet), "COMMAND", jsonInside(stubborn(mark, "up")), 1))
 				}
