@@ -136,7 +136,7 @@ func (a *approver) put(ctx context.Context, s *plugin.Scope, r policy.Request) (
 		asked[name] = answerer
 	}
 	// Each may change what it is given; what counts is what was asked.
-	check := newCheck(s, &r)
+	fits := policy.Fitting(s, &r)
 	ctx, settle := context.WithCancelCause(ctx)
 	defer settle(nil)
 	replies := make(chan reply, len(asked)) // so that the slower ones need no reader
@@ -165,7 +165,7 @@ func (a *approver) put(ctx context.Context, s *plugin.Scope, r policy.Request) (
 			}
 			err := got.err
 			if err == nil {
-				err = check.answer(got.answer)
+				err = fits(got.answer)
 			}
 			if err == nil {
 				settle(&policy.AnsweredError{By: got.name})

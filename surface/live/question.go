@@ -10,7 +10,6 @@ import (
 
 	"github.com/dsh-harness/dsh/policy"
 	"github.com/dsh-harness/dsh/protocol"
-	"github.com/dsh-harness/dsh/tool"
 )
 
 // Question is a call that somebody has to allow.
@@ -26,6 +25,7 @@ type question struct {
 	reply    chan policy.Answer // takes one
 	by       string             // who answered; counts once answered is set
 	answered bool
+	fits     func(policy.Answer) error
 }
 
 // answerer puts questions to whoever watches the session.
@@ -40,7 +40,7 @@ func (a answerer) Answer(ctx context.Context, r policy.Request) (policy.Answer, 
 	if !ok {
 		return policy.Answer{}, errors.New("no client has opened the session")
 	}
-	q := &question{Question: f.question(r), reply: make(chan policy.Answer, 1)}
+	q := &question{Question: f.question(r), reply: make(chan policy.Answer, 1), fits: policy.Fitting(f.scope(), &r)}
 	f.mu.Lock()
 	q.at = f.agent.Session().Next()
 	f.questions = append(f.questions, q)
@@ -158,44 +158,10 @@ func (s *Session) Answer(by string, p protocol.AnswerParams) (protocol.AnswerRes
 	if len(p.Arguments) == 0 {
 		answer.Arguments = nil
 	}
-	if err := fits(f, q, answer); err != nil {
+	if err := q.fits(answer); err != nil { // it can still be mended
 		return protocol.AnswerResult{}, fmt.Errorf("answer question %s: %w: %w", p.ID, ErrAnswer, err)
 	}
 	q.answered, q.by = true, by
 	q.reply <- answer
 	return protocol.AnswerResult{Accepted: true}, nil
-}
-
-// fits finds what is wrong with an answer while it can still be mended. The policy checks once more.
-func fits(f *feed, q *question, a policy.Answer) error {
-	switch a.Remember {
-	case policy.Once:
-		if a.Rule != "" {
-			return fmt.Errorf("it does not say for how long the rule %q holds", a.Rule)
-		}
-	case policy.ForSession, policy.ForUser:
-		if !slices.Contains(q.Rules, a.Rule) {
-			return fmt.Errorf("the rule %q is none of those that were offered", a.Rule)
-		}
-	default:
-		return fmt.Errorf("there is no scope %q; it is session, user or left out", a.Remember)
-	}
-	switch {
-	case a.Arguments == nil:
-		return nil
-	case !a.Allow:
-		return errors.New("it denies the call and changes it")
-	case a.Rule != "":
-		return errors.New("it changes the call, and the rule is about another one")
-	case q.Request.Wider != nil:
-		return errors.New("it changes a call that has run already")
-	}
-	d, ok := tool.Tools.Get(f.scope(), q.Tool)
-	if !ok {
-		return fmt.Errorf("the tool %s is gone", q.Tool)
-	}
-	if _, err := d.Check(string(a.Arguments)); err != nil {
-		return fmt.Errorf("its arguments: %w", err)
-	}
-	return nil
 }
