@@ -10,6 +10,7 @@ import (
 
 	"github.com/dsh-harness/dsh/protocol"
 	"github.com/dsh-harness/dsh/surface/acp"
+	"github.com/dsh-harness/dsh/surface/tui"
 	"github.com/dsh-harness/dsh/tool"
 )
 
@@ -122,6 +123,16 @@ func protocolPage(*testing.T) string {
 	b.WriteString("\nA client that watches is sent:\n\n| notification | tells |\n| --- | --- |\n")
 	for _, n := range acp.Notes() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", n.Name, n.Doc)
+	}
+	return b.String()
+}
+
+// keys is the page of what keys do.
+func keys(*testing.T) string {
+	var b strings.Builder
+	b.WriteString("# Keys\n\nGenerated from the table of actions. [The page about the interface](../interface.md) says how to choose others.\n\n| action | keys | does |\n| --- | --- | --- |\n")
+	for _, a := range tui.Actions() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", a.Name, strings.Join(a.Keys, ", "), a.Doc)
 	}
 	return b.String()
 }

@@ -27,6 +27,7 @@ func TestPagesAreFresh(t *testing.T) {
 		"cli.md":               func(*testing.T) string { return cli.Markdown(std.Plugins()) },
 		"events.md":            events,
 		"session-events.md":    sessionEvents,
+		"keys.md":              keys,
 		"tools.md":             tools,
 		"protocol.md":          protocolPage,
 		"protocol.schema.json": protocolSchema,

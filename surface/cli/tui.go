@@ -119,12 +119,16 @@ func (p *program) face(ctx context.Context, s jsonrpc.Stream, o *interfacing, di
 	if err != nil {
 		p.note("%v", err)
 	}
+	keys, err := readKeys(filepath.Join(dirs.Config, "keys.yml"))
+	if err != nil {
+		return err
+	}
 	out, ok := p.stdout.Writer.(*os.File)
 	if !ok {
 		return errors.New("the interface needs a terminal")
 	}
 	show := tui.Options{
-		Model: o.agent.Model, Effort: o.agent.Effort, Mode: o.mode,
+		Model: o.agent.Model, Effort: o.agent.Effort, Mode: o.mode, Keys: keys,
 		Stream: s, In: p.stdin, Out: out, Getenv: p.get, Version: thisBuild().Version, Dir: dir, AddDirs: o.agent.AddDirs, Session: id, Prompt: o.prompt,
 		Color: p.get("NO_COLOR") == "", Reader: o.reader || p.get("DSH_SCREEN_READER") != "", History: past,
 		Said: func(prompt string) { _ = history.Add(prompt) }, // a prompt that is not remembered is no reason to stop

@@ -45,14 +45,17 @@ func (u *ui) press(k uv.Key) {
 		return
 	case len(u.questions) > 0 && !u.denying && u.prompt.text == "" && u.inQuestion(name):
 		return
-	case u.global(name):
-		return
 	}
 	before := u.prompt.text
-	if !u.edit(name) {
-		if k.Text == "" {
+	switch a, bound := u.bound[name]; {
+	case bound:
+		a.run(u)
+		if !a.edits {
 			return
 		}
+	case k.Text == "":
+		return
+	default:
 		u.prompt.insert(k.Text)
 	}
 	if u.prompt.text != before || u.popup != nil {
@@ -103,104 +106,6 @@ func (u *ui) inQuestion(name string) bool {
 		u.answerQuestion(protocol.AnswerParams{})
 	case name == "r":
 		u.denying = true
-	default:
-		return false
-	}
-	return true
-}
-
-// global are the keys that mean the same everywhere.
-func (u *ui) global(name string) bool {
-	switch name {
-	case "enter":
-		switch {
-		case u.denying:
-			reason := u.prompt.whole()
-			u.prompt.set("")
-			u.denying = false
-			u.answerQuestion(protocol.AnswerParams{Reason: reason})
-		case strings.HasSuffix(u.prompt.text[:u.prompt.at], "\\"):
-			u.prompt.cut(u.prompt.at - 1)
-			u.prompt.insert("\n")
-		default:
-			u.send(u.running)
-		}
-	case "alt+enter":
-		u.send(false)
-	case "shift+enter", "ctrl+j", "ctrl+enter":
-		u.prompt.insert("\n")
-	case "esc":
-		u.interrupt()
-	case "ctrl+c":
-		u.clearOrQuit()
-	case "ctrl+d":
-		if u.prompt.text != "" {
-			return false
-		}
-		u.left = true
-	case "shift+tab":
-		u.nextMode()
-	case "ctrl+l":
-		u.failed = u.s.Resize(u.s.Width(), u.s.Height())
-	case "ctrl+o":
-		u.details()
-	case "ctrl+t":
-		u.showThought()
-	case "ctrl+g":
-		u.external()
-	case "ctrl+r":
-		u.pickHistory()
-	case "ctrl+z":
-		u.suspend()
-	default:
-		return false
-	}
-	return true
-}
-
-// edit are the keys that change the prompt, and move in it.
-func (u *ui) edit(name string) bool {
-	e := &u.prompt
-	switch name {
-	case "left", "ctrl+b":
-		e.at = e.before()
-	case "right", "ctrl+f":
-		e.at = e.after()
-	case "alt+left", "ctrl+left", "alt+b":
-		e.at = e.wordBefore()
-	case "alt+right", "ctrl+right", "alt+f":
-		e.at = e.wordAfter()
-	case "home", "ctrl+a":
-		e.at = e.lineStart()
-	case "end", "ctrl+e":
-		e.at = e.lineEnd()
-	case "up", "ctrl+p":
-		if !e.vertical(-1) {
-			u.recall(-1)
-		}
-	case "down", "ctrl+n":
-		if !e.vertical(1) {
-			u.recall(1)
-		}
-	case "backspace", "ctrl+h":
-		killed := e.killed
-		e.cut(e.before())
-		e.killed = killed
-	case "delete", "ctrl+d":
-		killed := e.killed
-		e.cut(e.after())
-		e.killed = killed
-	case "ctrl+w", "alt+backspace":
-		e.cut(e.wordBefore())
-	case "alt+d":
-		e.cut(e.wordAfter())
-	case "ctrl+u":
-		e.cut(e.lineStart())
-	case "ctrl+k":
-		e.cut(e.lineEnd())
-	case "ctrl+y":
-		e.insert(e.killed)
-	case "tab":
 	default:
 		return false
 	}

@@ -142,8 +142,17 @@ func (u *ui) help() {
 		u.print(append(cells.Styled(fmt.Sprintf("  %-22s", name), cells.Style{Fg: cells.Cyan}), cells.Plain(what)...).Fit(u.width()))
 	}
 	u.print(nil, cells.Styled("Keys", cells.Style{Bold: true}))
-	for _, k := range keyHelp() {
-		row(k[0], k[1])
+	for _, a := range actions() {
+		var keys []string
+		for key, other := range u.bound {
+			if other.Name == a.Name {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		if len(keys) > 0 {
+			row(strings.Join(keys, ", "), a.Doc)
+		}
 	}
 	u.print(nil, cells.Styled("Commands", cells.Style{Bold: true}))
 	for _, c := range u.commands {
@@ -155,23 +164,4 @@ func (u *ui) help() {
 	row("!command", "Run a command; the model is told with the next prompt")
 	row("@file", "Name a file")
 	u.print(nil)
-}
-
-// keyHelp lists the keys.
-func keyHelp() [][2]string {
-	return [][2]string{
-		{"enter", "Send; while a turn runs, join it"},
-		{"alt+enter", "Send as the next prompt, when the turn has ended"},
-		{"shift+enter, ctrl+j, \\", "New line"},
-		{"esc", "Interrupt; what waits comes back. Twice: back to before a prompt"},
-		{"shift+tab", "Next mode"},
-		{"ctrl+o", "All of the call that ended last"},
-		{"ctrl+t", "The last thought"},
-		{"up, down, ctrl+r", "Earlier prompts"},
-		{"ctrl+g", "Write the prompt in EDITOR"},
-		{"ctrl+l", "Draw anew"},
-		{"ctrl+z", "To the shell and back, with fg"},
-		{"ctrl+c", "Clear; interrupt; twice: leave"},
-		{"ctrl+d", "Leave"},
-	}
 }

@@ -44,6 +44,8 @@ type Options struct {
 	Color bool
 	// Reader is for screen readers: what happens is printed line by line, with words for marks, and only the prompt is drawn.
 	Reader bool
+	// Keys are other keys for actions, by the names of [Actions]; what is not named keeps its own.
+	Keys map[string][]string
 	// History are earlier prompts, the last one last. Said is called with each new one.
 	History []string
 	Said    func(prompt string)
@@ -65,12 +67,16 @@ func Run(ctx context.Context, o Options) (sessionID string, err error) {
 	if t := o.Getenv("TERM"); t == "dumb" {
 		return "", fmt.Errorf("%w (TERM=dumb): use dsh run", ErrTerminal)
 	}
+	bound, err := bind(o.Keys)
+	if err != nil {
+		return "", err
+	}
 	before, err := term.MakeRaw(o.In.Fd())
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrTerminal, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	u := &ui{o: o, ctx: ctx, cooked: before, results: make(chan func(), 64), hungUp: make(chan struct{}), came: make(chan struct{}, 1), keys: make(chan uv.Event, 64),
+	u := &ui{o: o, ctx: ctx, bound: bound, cooked: before, results: make(chan func(), 64), hungUp: make(chan struct{}), came: make(chan struct{}, 1), keys: make(chan uv.Event, 64),
 		focused: true, history: o.History, calls: map[string]*call{}, deliveries: map[string]string{}}
 	u.past = len(u.history)
 	defer u.tasks.Wait()

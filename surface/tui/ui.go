@@ -74,6 +74,7 @@ type ui struct {
 	questions  []*protocol.Question
 	denying    bool // a reason for the denial is being typed
 
+	bound   map[string]action
 	prompt  editor
 	history []string
 	past    int // where in the history the prompt is
