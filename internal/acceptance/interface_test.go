@@ -421,3 +421,32 @@ func TestCase_o_tui_04(t *testing.T) {
 		}
 	}
 }
+
+// TestInterface_Transcript opens what was folded: one call by name, and everything in a pager.
+func TestInterface_Transcript(t *testing.T) {
+	p := newPlace(t)
+	p.srv.Script(
+		testllm.Answer{Reasoning: "A thought that is folded.", Calls: []testllm.Call{shell("1", "for i in 1 2 3 4 5 6 7 8 9; do echo row-$i; done")}}.Turn(),
+		testllm.Text("That was it."))
+	w := p.terminal(80, 30)
+	w.types("export PAGER=cat")
+	w.keys("Enter")
+	w.opens("--permission-mode", "workspace-write")
+	w.types("look")
+	w.keys("Enter")
+	w.await("That was it.")
+	w.rests()
+	if s := w.all(); strings.Contains(s, "row-2") || !strings.Contains(s, "row-9") || strings.Contains(s, "is folded") {
+		t.Errorf("the call or the thought is not folded:\n%s", s)
+	}
+	w.types("/calls")
+	w.keys("Enter")
+	w.await("done")
+	w.keys("Enter")
+	w.await("row-2")
+	w.tmux("clear-history")
+	w.keys("C-l", "F2")
+	w.await("A thought that is folded.")
+	w.types("and on")
+	w.await("> and on")
+}

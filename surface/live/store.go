@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -91,10 +92,29 @@ func (h *Hub) Events(ctx context.Context, p protocol.EventsParams) (protocol.Eve
 		if p.Raw {
 			result.Lines = append(result.Lines, string(line))
 		} else {
-			result.Events = append(result.Events, protocol.Event{Line: line})
+			one := protocol.Event{Line: line}
+			if e.Type == session.ToolCall {
+				if one.View, err = h.viewOf(p.SessionID, e); err != nil {
+					return result, err
+				}
+			}
+			result.Events = append(result.Events, one)
 		}
 	}
 	return result, nil
+}
+
+// viewOf encodes how a call is shown.
+func (h *Hub) viewOf(id string, e session.Event) (json.RawMessage, error) {
+	var d session.ToolCallData
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return nil, nil // it is shown as it stands
+	}
+	scope := h.scope
+	if f, ok := h.current(id); ok {
+		scope = f.scope()
+	}
+	return json.Marshal(h.present(scope, d.Name, d.Arguments))
 }
 
 // Search lists sessions, the last changed first, those in memory that are not stored yet included.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dsh-harness/dsh/agent"
+	"github.com/dsh-harness/dsh/plugin"
 	"github.com/dsh-harness/dsh/protocol"
 	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/tool"
@@ -184,9 +185,14 @@ func (w *Watch) event() Item {
 
 // present says how a call is shown.
 func present(f *feed, name, arguments string) *tool.Presentation {
+	return f.entry.hub.present(f.scope(), name, arguments)
+}
+
+// present says how a call is shown, with the tools that s sees.
+func (h *Hub) present(s *plugin.Scope, name, arguments string) *tool.Presentation {
 	p := tool.Presentation{Kind: tool.KindOther, Title: tool.PlainTitle(name, json.RawMessage(arguments))}
-	if tools, ok := tool.Service.Current(f.entry.hub.scope); ok {
-		if d, ok := tools.Lookup(f.scope(), name); ok {
+	if tools, ok := tool.Service.Current(h.scope); ok {
+		if d, ok := tools.Lookup(s, name); ok {
 			p = d.Present(json.RawMessage(arguments))
 		}
 	}

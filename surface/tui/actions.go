@@ -72,6 +72,7 @@ func actions() []action {
 		does("leave", "Leave; delete, when something is written", (*ui).leave, "ctrl+d"),
 		does("next-mode", "Next mode", (*ui).nextMode, "shift+tab"),
 		does("details", "All of the call that ended last", (*ui).details, "ctrl+o"),
+		does("transcript", "The whole session in PAGER, full screen, with search", (*ui).transcript, "f2"),
 		does("thought", "The last thought", (*ui).showThought, "ctrl+t"),
 		does("history", "Find an earlier prompt", (*ui).pickHistory, "ctrl+r"),
 		does("editor", "Write the prompt in VISUAL or EDITOR", (*ui).external, "ctrl+g"),

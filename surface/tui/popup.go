@@ -64,6 +64,8 @@ func own() []struct {
 		{"rewind", "", "Take the conversation back to before a prompt", func(u *ui, _ string) { u.pickTurn() }},
 		{"fork", "", "Go on with a copy of this session", (*ui).fork},
 		{"timeline", "", "Show turns, steps and calls with their time, tokens and bytes", func(u *ui, _ string) { u.timeline() }},
+		{"calls", "", "Open one of the calls that have ended", func(u *ui, _ string) { u.pickCall() }},
+		{"transcript", "", "Show the whole session in PAGER: full screen, with search", func(u *ui, _ string) { u.transcript() }},
 		{"panels", "", "Show what else is known of the session", func(u *ui, _ string) { u.showPanels() }},
 		{"help", "", "Show keys and commands", func(u *ui, _ string) { u.help() }},
 		{"quit", "", "Leave", func(u *ui, _ string) { u.left = true }},

@@ -1,15 +1,23 @@
 package tui
 
 import (
+	"bufio"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
-	"encoding/json"
-
 	"github.com/dsh-harness/dsh/internal/cells"
+	"github.com/dsh-harness/dsh/internal/screen"
 	"github.com/dsh-harness/dsh/protocol"
+	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/session/trajectory"
+	"github.com/dsh-harness/dsh/surface/client"
+	"github.com/dsh-harness/dsh/tool"
 )
 
 // pick shows a list to choose from.
@@ -85,6 +93,96 @@ func (u *ui) pickHistory() {
 		items = append(items, item{label: firstLine(text), choose: put, complete: put})
 	}
 	u.pick(items, "no earlier prompt has these words")
+}
+
+// transcript shows the whole session in a pager: full screen, with search, and with all that calls were given and gave.
+func (u *ui) transcript() {
+	id, width := u.session, u.width()
+	u.tasks.Go(func() { // a long session takes longer than a call may
+		lines, err := u.wholeSession(id, width)
+		then := func() {
+			if err == nil {
+				err = u.page(lines)
+			}
+			if err != nil {
+				u.problem(fmt.Errorf("show the transcript: %w", err))
+			}
+		}
+		select {
+		case u.results <- then:
+		case <-u.ctx.Done():
+		}
+	})
+}
+
+// wholeSession draws a session from its log.
+func (u *ui) wholeSession(id string, width int) ([]cells.Line, error) {
+	v := &ui{o: u.o, s: screen.New(io.Discard, screen.Options{Width: width, Height: 1000}), whole: true}
+	v.o.Reader = false
+	v.reset(id)
+	for from := int64(0); ; {
+		r, err := client.Ask[protocol.EventsResult](u.ctx, u.c, protocol.MethodEvents, protocol.EventsParams{SessionID: id, From: from})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range r.Events {
+			event, err := session.ParseEnvelope(e.Line)
+			if err != nil {
+				return nil, err
+			}
+			var view tool.Presentation
+			if len(e.View) > 0 {
+				if err := json.Unmarshal(e.View, &view); err != nil {
+					return nil, err
+				}
+			}
+			v.event(event, view)
+		}
+		if r.Next >= r.DurableSeq || r.Next == from {
+			return v.finished, nil
+		}
+		from = r.Next
+	}
+}
+
+// page shows lines in the person's pager.
+func (u *ui) page(lines []cells.Line) (err error) {
+	f, err := os.CreateTemp("", "dsh-transcript-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	w := bufio.NewWriter(f)
+	for _, l := range lines {
+		_, _ = w.WriteString(l.ANSI(u.o.Color) + "\n") // Flush tells
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return err
+	}
+	pager := u.o.Getenv("PAGER")
+	if pager == "" {
+		pager = "less"
+	}
+	words := strings.Fields(pager)
+	return u.outside(func() error {
+		c := exec.CommandContext(u.ctx, words[0], append(words[1:], f.Name())...)
+		c.Stdin, c.Stdout, c.Stderr = u.o.In, u.o.Out, u.o.Out
+		c.Env = append(os.Environ(), "LESS=-R +G")
+		return c.Run()
+	})
+}
+
+// pickCall opens a call that has ended.
+func (u *ui) pickCall() {
+	var items []item
+	for _, c := range slices.Backward(u.over) {
+		note := "done"
+		if c.failed {
+			note = "failed"
+		}
+		items = append(items, item{label: c.view.Title, note: note, choose: func(u *ui) { u.opened(c) }})
+	}
+	u.pick(items, "no call has ended yet")
 }
 
 // timeline prints what happened when.

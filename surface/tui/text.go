@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dsh-harness/dsh/internal/cells"
+	"github.com/dsh-harness/dsh/internal/highlight"
 )
 
 func number(n int) string { return strconv.Itoa(n) }
@@ -34,7 +35,8 @@ func elapsed(d time.Duration) string {
 type markdown struct {
 	rest  string // the line that is not finished
 	fence string // the fence of the code that is open
-	blank bool   // the last line was blank, or there was none
+	code  highlight.Lexer
+	blank bool // the last line was blank, or there was none
 	// going says that the beginning of the unfinished line was printed; what follows is indented by so many cells.
 	going  bool
 	indent int
@@ -115,10 +117,14 @@ func (m *markdown) line(line string, width int) []cells.Line {
 			m.fence = ""
 			return nil
 		}
-		return cells.Wrap(cells.Styled("  "+strings.ReplaceAll(line, "\t", "    "), cells.Style{Fg: cells.Cyan}), width, 4)
+		code := cells.Plain("  ")
+		for _, p := range m.code.Line(line) {
+			code = code.Add(p.Text, codeStyle(p.Kind))
+		}
+		return cells.Wrap(code, width, 4)
 	}
 	if f := fenceOf(trimmed); f != "" {
-		m.fence = f
+		m.fence, m.code = f, highlight.New(strings.TrimLeft(trimmed, "`~"))
 		return nil
 	}
 	if line == "" {
@@ -147,6 +153,26 @@ func (m *markdown) line(line string, width int) []cells.Line {
 		return cells.Wrap(append(cells.Styled(head, cells.Style{Fg: cells.Cyan}), inline(trimmed[len(mark):], cells.Style{})...), width, len(head))
 	}
 	return cells.Wrap(append(cells.Plain(strings.Repeat(" ", indent)), inline(trimmed, cells.Style{})...), width, indent)
+}
+
+// codeStyle is how a piece of code looks.
+func codeStyle(k highlight.Kind) cells.Style {
+	switch k {
+	case highlight.Comment:
+		return cells.Style{Fg: cells.Gray}
+	case highlight.String:
+		return cells.Style{Fg: cells.Green}
+	case highlight.Number:
+		return cells.Style{Fg: cells.Yellow}
+	case highlight.Keyword:
+		return cells.Style{Fg: cells.Magenta}
+	case highlight.Added:
+		return cells.Style{Fg: cells.Green}
+	case highlight.Removed:
+		return cells.Style{Fg: cells.Red}
+	case highlight.Plain:
+	}
+	return cells.Style{}
 }
 
 // fenceOf is the fence that a line opens.

@@ -65,7 +65,8 @@ type ui struct {
 
 	calls  map[string]*call
 	order  []string // of the calls that run
-	last   *call    // that ended last
+	over   []*call  // that have ended, the last one last
+	whole  bool     // all of them is printed
 	shells int
 
 	pending    []protocol.Pending
@@ -112,7 +113,7 @@ func (u *ui) reset(id string) {
 	u.answer, u.told, u.attempt = markdown{blank: true}, map[int]int{}, 0
 	u.thought.Reset()
 	u.thinking = time.Time{}
-	u.calls, u.order, u.last = map[string]*call{}, nil, nil
+	u.calls, u.order, u.over = map[string]*call{}, nil, nil
 	u.pending, u.deliveries, u.turns, u.questions = nil, map[string]string{}, nil, nil
 }
 
@@ -367,6 +368,11 @@ func (u *ui) foldThought() {
 	}
 	u.lastThought = u.thought.String()
 	u.thought.Reset()
+	if u.whole {
+		u.group("thought")
+		u.block(u.lastThought, cells.Style{Dim: true, Italic: true})
+		return
+	}
 	u.thinking = time.Time{}
 	u.group("thought")
 	u.print(cells.Styled(line+" (ctrl+t shows it)", cells.Style{Dim: true, Italic: true}))
@@ -426,9 +432,15 @@ func (u *ui) result(d session.ToolResultData, at time.Time) {
 	u.order = slices.DeleteFunc(u.order, func(id string) bool { return id == d.CallID })
 	c.result, c.failed = llm.PlainText(d.Content), d.IsError
 	c.change, c.changed = tool.ChangeOf(d.Meta)
-	u.last = c
+	if u.over = append(u.over, c); len(u.over) > keptCalls {
+		u.over = slices.Clone(u.over[len(u.over)-keptCalls/2:])
+	}
 	u.group("call")
-	u.print(u.ended(c, at)...)
+	if u.whole {
+		u.opened(c)
+	} else {
+		u.print(u.ended(c, at)...)
+	}
 	u.answer.blank = true
 }
 
@@ -494,13 +506,20 @@ func (u *ui) diff(c *call, most int) []cells.Line {
 	return all
 }
 
-// details prints all of the call that ended last: what it was given, and what it gave.
+// keptCalls is how many calls can still be opened.
+const keptCalls = 200
+
+// details prints all of the call that ended last.
 func (u *ui) details() {
-	c := u.last
-	if c == nil {
+	if len(u.over) == 0 {
 		u.message = "no call has ended yet"
 		return
 	}
+	u.opened(u.over[len(u.over)-1])
+}
+
+// opened prints all of a call: what it was given, and what it gave.
+func (u *ui) opened(c *call) {
 	u.print(nil, append(cells.Styled(c.name+" ", cells.Style{Bold: true}), cells.Plain(c.view.Title)...))
 	var pretty strings.Builder
 	var arguments any
