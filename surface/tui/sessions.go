@@ -237,7 +237,7 @@ func (u *ui) showPanels() {
 // help prints keys and commands.
 func (u *ui) help() {
 	row := func(name, what string) {
-		u.print(append(cells.Styled(fmt.Sprintf("  %-22s", name), cells.Style{Fg: cells.Cyan}), cells.Plain(what)...).Fit(u.width()))
+		u.print(append(cells.Styled(fmt.Sprintf("  %-32s ", name), cells.Style{Fg: cells.Cyan}), cells.Plain(what)...).Fit(u.width()))
 	}
 	u.print(nil, cells.Styled("Keys", cells.Style{Bold: true}))
 	for _, a := range actions() {
