@@ -29,7 +29,7 @@ type sessions struct {
 
 func (p *program) sessionsCommand() *cobra.Command {
 	return group("sessions", "List, show, check, copy and change sessions",
-		p.sessionsList(), p.sessionsShow(), p.sessionsVerify(), p.sessionsFork(), p.sessionsRename(), p.sessionsArchive(),
+		p.sessionsList(), p.sessionsSearch(), p.sessionsShow(), p.sessionsVerify(), p.sessionsFork(), p.sessionsRename(), p.sessionsArchive(),
 		p.sessionsExport(), p.sessionsRepair(), p.sessionsDelete())
 }
 
@@ -141,12 +141,33 @@ func (l listed) name() string {
 }
 
 func (p *program) sessionsList() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the sessions of this folder, the last changed first", Args: exactly(0)}
+	return p.listing(&cobra.Command{Use: "list", Short: "List the sessions of this folder, the last changed first", Args: exactly(0)})
+}
+
+func (p *program) sessionsSearch() *cobra.Command {
+	return p.listing(&cobra.Command{
+		Use: "search <words>", Short: "List the sessions of this folder whose title, first prompt or id has these words",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("say what to look for: %s", cmd.UseLine())
+			}
+			return nil
+		},
+		Example: `  dsh sessions search parser test
+  dsh sessions search -a 0193c5`,
+	})
+}
+
+// listing lists the sessions that have all the words of the arguments, in any case.
+func (p *program) listing(c *cobra.Command) *cobra.Command {
 	everywhere := c.Flags().BoolP("all", "a", false, "of all folders")
 	archived := c.Flags().Bool("archived", false, "archived ones and those of subagents, too")
 	limit := c.Flags().IntP("limit", "n", 0, "at most this `number`; 0 is all")
-	return p.sessionCommand(c, func(ctx context.Context, s *sessions, store *storage, _ []string) error {
-		filter := session.Filter{Limit: max(*limit, 0), IncludeArchived: *archived, IncludeSubagents: *archived}
+	return p.sessionCommand(c, func(ctx context.Context, s *sessions, store *storage, words []string) error {
+		filter := session.Filter{IncludeArchived: *archived, IncludeSubagents: *archived}
+		if len(words) == 0 {
+			filter.Limit = max(*limit, 0)
+		}
 		if !*everywhere {
 			dir, err := s.real()
 			if err != nil {
@@ -159,9 +180,18 @@ func (p *program) sessionsList() *cobra.Command {
 			if err != nil {
 				return failed(err)
 			}
-			all = append(all, listedOf(info))
+			if l := listedOf(info); l.has(words) {
+				all = append(all, l)
+			}
+			if *limit > 0 && len(all) == *limit {
+				break
+			}
 		}
 		return s.print(all, func(w io.Writer) error {
+			if len(all) == 0 && len(words) > 0 {
+				s.note("no session here has these words; -a looks in all folders")
+				return nil
+			}
 			if len(all) == 0 {
 				return s.tellNone(ctx, store, filter)
 			}
@@ -175,6 +205,17 @@ func (p *program) sessionsList() *cobra.Command {
 			return table(w, rows)
 		})
 	})
+}
+
+// has reports whether the session has all these words.
+func (l listed) has(words []string) bool {
+	text := strings.ToLower(l.ID + "\n" + l.Title + "\n" + l.Prompt)
+	for _, word := range words {
+		if !strings.Contains(text, strings.ToLower(word)) {
+			return false
+		}
+	}
+	return true
 }
 
 // tellNone says where the sessions are that a list without any does not show.

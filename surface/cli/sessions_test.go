@@ -391,3 +391,20 @@ func TestAKilledRunIsResumed(t *testing.T) {
 	}
 	b.run("sessions", "verify", "s").want(t, 0, b.run("sessions", "verify", "s").stdout)
 }
+
+func TestSessionsAreFoundByWords(t *testing.T) {
+	b := newBox(t)
+	for _, prompt := range []string{"mend the Parser", "write a test", "mend the lexer"} {
+		b.llm.Script(testllm.Text("done"))
+		b.run("run", prompt).want(t, 0, "done\n")
+	}
+	for words, want := range map[string]int{"mend": 2, "parser mend": 1, "parser test": 0} {
+		var all []struct{ ID string }
+		o := b.run(append([]string{"sessions", "search", "--json"}, strings.Fields(words)...)...)
+		if err := json.Unmarshal([]byte(o.stdout), &all); err != nil || len(all) != want {
+			t.Errorf("%s: %d sessions, want %d\n%s%s", words, len(all), want, o.stdout, o.stderr)
+		}
+	}
+	b.run("sessions", "search", "nothing").want(t, 0, "", "no session here has these words")
+	b.run("sessions", "search").want(t, 2, "", "search")
+}
