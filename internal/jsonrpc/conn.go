@@ -49,7 +49,7 @@ func (r Reply) Then(f func()) Reply {
 type Options struct {
 	Handler     Handler       // nil refuses every request
 	MaxRequests int           // that the other side may have in flight; 256
-	QueueBytes  int64         // that may wait to be written; 1 MiB. A single message may be longer.
+	QueueBytes  int64         // that may wait to be written; 256 KiB. A single message may be longer.
 	QueueTime   time.Duration // how long one write may take before the connection is ended; 30 s
 	Logger      *slog.Logger  // nil discards
 }
@@ -84,7 +84,7 @@ func New(s Stream, o Options) *Conn {
 		o.MaxRequests = 256
 	}
 	if o.QueueBytes <= 0 {
-		o.QueueBytes = 1 << 20
+		o.QueueBytes = 256 << 10
 	}
 	if o.QueueTime <= 0 {
 		o.QueueTime = 30 * time.Second
