@@ -704,7 +704,10 @@ func TestWatch(t *testing.T) {
 	e.await("the end", func(n note) bool {
 		return n.method == protocol.NoteEvent && strings.Contains(string(n.params), `"turn/end"`)
 	})
-	e.await("the text", func(n note) bool { return n.method == protocol.NoteDelta && strings.Contains(string(n.params), "done") })
+	e.await("the text", func(n note) bool {
+		// Its message tells it, when that was there first.
+		return (n.method == protocol.NoteDelta || n.method == protocol.NoteEvent) && strings.Contains(string(n.params), `"done"`)
+	})
 	e.await("the state", func(n note) bool {
 		return n.method == protocol.NoteProjected && strings.Contains(string(n.params), `"requests":2`)
 	})
