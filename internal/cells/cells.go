@@ -33,6 +33,8 @@ const (
 type Style struct {
 	Fg                                    Color
 	Bold, Dim, Italic, Underline, Reverse bool
+	// Link is where the text leads, http: or https:. What is anything else is left out.
+	Link string
 }
 
 // Span is text of one style.
@@ -244,14 +246,23 @@ func firstCharacter(s string) string {
 func (l Line) ANSI(color bool) string {
 	var b strings.Builder
 	for _, s := range l {
-		codes := s.Style.codes(color)
-		if codes == "" {
-			b.WriteString(s.Text)
-			continue
+		text := s.Text
+		if linked(s.Style.Link) {
+			text = "\x1b]8;;" + s.Style.Link + "\x1b\\" + text + "\x1b]8;;\x1b\\"
 		}
-		b.WriteString("\x1b[" + codes + "m" + s.Text + "\x1b[m")
+		if codes := s.Style.codes(color); codes != "" {
+			text = "\x1b[" + codes + "m" + text + "\x1b[m"
+		}
+		b.WriteString(text)
 	}
 	return b.String()
+}
+
+// linked reports whether a link may be written as one: nothing in it ends the sequence, or hides where it leads. See the terminal-wg
+// specification of hyperlinks, OSC 8.
+func linked(url string) bool {
+	return len(url) <= 2000 && (strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://")) &&
+		!strings.ContainsFunc(url, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 // codes are the parameters of SGR; see ECMA-48, 8.3.117.

@@ -93,3 +93,15 @@ func TestWrapBreaksAtWords(t *testing.T) {
 		}
 	}
 }
+
+func TestLinks(t *testing.T) {
+	for url, want := range map[string]bool{
+		"https://example.com/a?b=c#d": true, "http://localhost:80": true, "": false, "file:///etc/passwd": false, "javascript:x": false,
+		"https://a\x1b\\\x1b]0;t\x07": false, "https://a b": false, "https://\u0430.example": false, "https://" + strings.Repeat("a", 3000): false,
+	} {
+		out := Wrap(Styled("a label of several words", Style{Link: url}), 10, 0)[1].ANSI(false)
+		if got := strings.Contains(out, "\x1b]8;;"+url+"\x1b\\"); got != want || !want && strings.Contains(out, "\x1b") {
+			t.Errorf("%q is written as %q", url, out)
+		}
+	}
+}

@@ -237,6 +237,7 @@ func styled(s string, base cells.Style) (text string, style cells.Style, n int) 
 			if shut := strings.IndexByte(s[end:], ')'); shut > 0 {
 				style.Underline = true
 				label, target := s[1:end], s[end+2:end+shut]
+				style.Link = target
 				if label != target {
 					label += " (" + target + ")"
 				}
