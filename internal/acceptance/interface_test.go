@@ -527,3 +527,35 @@ func TestTrust_O02_NothingForgesAnEvent(t *testing.T) {
 		}
 	}
 }
+
+// TestInterface_FullScreen draws on the other screen, scrolls, and leaves the first one as it was.
+func TestInterface_FullScreen(t *testing.T) {
+	p := newPlace(t)
+	var text strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&text, "- row-%02d\n", i)
+	}
+	p.srv.Script(testllm.Text(text.String()))
+	w := p.terminal(80, 20)
+	w.types("clear; echo before; " + binary + " --full")
+	w.keys("Enter")
+	w.await("| deepseek/")
+	w.types("count")
+	w.keys("Enter")
+	w.await("row-59")
+	w.rests()
+	if s := w.screen(); strings.Contains(s, "row-20") || !strings.Contains(s, "> \nworkspace-write") && !strings.Contains(s, ">\nworkspace-write") {
+		t.Errorf("it shows\n%s", s)
+	}
+	w.keys("PgUp", "PgUp", "PgUp")
+	w.await("row-20")
+	w.tmux("resize-window", "-x", "60", "-y", "16")
+	w.rests()
+	w.keys("PgDn", "PgDn", "PgDn", "PgDn", "PgDn")
+	w.await("row-59")
+	w.keys("C-d")
+	w.await("go on with dsh -r")
+	if s := w.all(); !strings.Contains(s, "before") || strings.Contains(s, "row-") {
+		t.Errorf("the first screen shows\n%s", s)
+	}
+}

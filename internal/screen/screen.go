@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/dsh-harness/dsh/internal/cells"
 )
@@ -23,12 +24,18 @@ const (
 	// modesOn asks for bracketed paste, reports of the focus, and keys that can be told apart; modesOff takes that back.
 	modesOn  = "\x1b[?2004h\x1b[?1004h\x1b[>1u"
 	modesOff = "\x1b[<u\x1b[?1004l\x1b[?2004l"
+	// otherScreen is the terminal's second one, without history; firstScreen goes back.
+	otherScreen = "\x1b[?1049h\x1b[H\x1b[2J"
+	firstScreen = "\x1b[?1049l"
+	clearAll    = "\x1b[H\x1b[2J"
 )
 
 // Options of a [Screen].
 type Options struct {
 	Width, Height int // of the terminal, in cells
 	Color         bool
+	// Full draws on the terminal's other screen, all of it: what is finished stands above the region, can be scrolled, and is gone with the screen.
+	Full bool
 }
 
 // Position is where the cursor stands in the region: both from 0.
@@ -45,7 +52,13 @@ type Screen struct {
 	row    int     // of the cursor, in the region
 	column int
 	hidden bool
+
+	history []cells.Line // what was finished, of a full screen
+	back    int          // how many rows it is scrolled back
 }
+
+// maxHistory bounds the lines that a full screen keeps.
+const maxHistory = 20_000
 
 // drawn is a line of the region as it was written.
 type drawn struct {
@@ -56,6 +69,9 @@ type drawn struct {
 // New begins to draw where the cursor is, which must be at the start of a line.
 func New(w io.Writer, o Options) *Screen {
 	s := &Screen{w: w, o: o}
+	if o.Full {
+		s.out.WriteString(otherScreen)
+	}
 	s.out.WriteString(modesOn) // with the first frame
 	return s
 }
@@ -78,6 +94,15 @@ func (s *Screen) Draw(finished, region []cells.Line, cursor *Position) error {
 	}
 	if len(region) == 0 {
 		region = []cells.Line{nil}
+	}
+	if s.o.Full {
+		s.keep(finished)
+		finished = nil
+		above := s.above(s.o.Height - len(region))
+		if cursor != nil {
+			cursor = &Position{cursor.Row + len(above), cursor.Column}
+		}
+		region = append(above, region...)
 	}
 	next := make([]drawn, len(region))
 	for i, l := range region {
@@ -130,6 +155,39 @@ func (s *Screen) Draw(finished, region []cells.Line, cursor *Position) error {
 	return s.flush()
 }
 
+// keep adds finished lines to a full screen. Who has scrolled back goes on seeing the same.
+func (s *Screen) keep(finished []cells.Line) {
+	if s.back > 0 {
+		for _, l := range finished {
+			s.back += len(cells.Wrap(l, s.o.Width, 0))
+		}
+	}
+	if s.history = append(s.history, finished...); len(s.history) > maxHistory {
+		s.history = append([]cells.Line(nil), s.history[len(s.history)-maxHistory/2:]...)
+	}
+}
+
+// above returns so many rows of what is finished, the last ones, or those that are scrolled back to.
+func (s *Screen) above(room int) []cells.Line {
+	if room <= 0 {
+		return nil
+	}
+	var rows []cells.Line // the last one first
+	for i := len(s.history) - 1; i >= 0 && len(rows) < room+s.back; i-- {
+		parts := cells.Wrap(s.history[i], s.o.Width, 0)
+		for n := len(parts) - 1; n >= 0; n-- {
+			rows = append(rows, parts[n])
+		}
+	}
+	s.back = max(min(s.back, len(rows)-room), 0)
+	rows = rows[s.back:min(s.back+room, len(rows))]
+	slices.Reverse(rows)
+	return rows
+}
+
+// Scroll moves what is above the region of a full screen by so many rows, back when by is above 0. The next [Screen.Draw] shows it.
+func (s *Screen) Scroll(by int) { s.back = max(s.back+by, 0) }
+
 // move goes to the start of a line of the region, which is made if it is the next one.
 func (s *Screen) move(row int) {
 	s.out.WriteByte('\r')
@@ -155,6 +213,11 @@ func (s *Screen) Resize(width, height int) error {
 	}
 	rows += s.column / max(width, 1)
 	s.o.Width, s.o.Height = max(width, 1), max(height, 1)
+	if s.o.Full {
+		s.out.WriteString(clearAll)
+		s.region, s.row, s.column = nil, 0, 0
+		return s.flush()
+	}
 	s.out.WriteString(beginFrame + "\r")
 	if up := min(rows, height-1); up > 0 {
 		fmt.Fprintf(&s.out, "\x1b[%dA", up)
@@ -177,6 +240,9 @@ func (s *Screen) Write(sequence string) error {
 func (s *Screen) Leave() error {
 	s.move(0)
 	s.out.WriteString(clearBelow + modesOff + showCursor)
+	if s.o.Full {
+		s.out.WriteString(firstScreen)
+	}
 	s.region, s.hidden = nil, false
 	return s.flush()
 }
@@ -184,7 +250,11 @@ func (s *Screen) Leave() error {
 // Return begins anew after [Screen.Leave], where the cursor is.
 func (s *Screen) Return() error {
 	s.row, s.column = 0, 0
-	s.out.WriteString("\r" + modesOn)
+	s.out.WriteByte('\r')
+	if s.o.Full {
+		s.out.WriteString(otherScreen)
+	}
+	s.out.WriteString(modesOn)
 	return s.flush()
 }
 

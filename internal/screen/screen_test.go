@@ -163,3 +163,62 @@ func BenchmarkToken(b *testing.B) {
 	}
 	b.ReportMetric(float64(bytesOut)/float64(b.N), "B-out/op")
 }
+
+// TestAFullScreenShowsTheEndOrWhatIsScrolledTo is the law of the other way to draw: the screen is the rows before, and the region below them.
+func TestAFullScreenShowsTheEndOrWhatIsScrolledTo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width, height := rapid.IntRange(8, 40).Draw(t, "width"), rapid.IntRange(3, 12).Draw(t, "height")
+		e := vt.NewEmulator(width, height)
+		s := screen.New(e, screen.Options{Width: width, Height: height, Full: true})
+		var rows []string
+		back := 0
+		for n := range rapid.IntRange(1, 15).Draw(t, "frames") {
+			var finished []cells.Line
+			more := 0
+			for i := range rapid.IntRange(0, 5).Draw(t, "finished") {
+				l := cells.Plain(fmt.Sprintf("%d.%d %s", n, i, strings.Repeat("w", rapid.IntRange(0, 30).Draw(t, "length"))))
+				finished = append(finished, l)
+				parts := cells.Wrap(l, width, 0)
+				for _, part := range parts {
+					rows = append(rows, strings.TrimRight(part.Text(), " "))
+				}
+				more += len(parts)
+			}
+			if rapid.Bool().Draw(t, "resized") {
+				if err := s.Resize(width, height); err != nil {
+					t.Fatal(err)
+				}
+			}
+			by := rapid.IntRange(-8, 8).Draw(t, "scrolled")
+			region := plain("> prompt", "status")
+			// Scrolling comes before what was finished meanwhile is drawn.
+			s.Scroll(by)
+			if back = max(back+by, 0); back > 0 {
+				back += more // who looks back goes on seeing the same
+			}
+			if err := s.Draw(finished, region, nil); err != nil {
+				t.Fatal(err)
+			}
+			room := height - len(region)
+			back = max(min(back, len(rows)-room), 0)
+			end := len(rows) - back
+			want := append(append([]string(nil), rows[max(0, end-room):end]...), "> prompt", "status")
+			for i := range want {
+				want[i] = strings.TrimRight(want[i], " ")
+			}
+			var got []string
+			for line := range strings.SplitSeq(e.String(), "\n") {
+				got = append(got, strings.TrimRight(line, " \r"))
+			}
+			for len(got) > 0 && got[len(got)-1] == "" {
+				got = got[:len(got)-1]
+			}
+			if strings.Join(got, "\n") != strings.Join(want, "\n") {
+				t.Fatalf("%dx%d, %d back, shows\n%s\nwant\n%s", width, height, back, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+		if e.ScrollbackLen() > 0 && !e.IsAltScreen() {
+			t.Fatal("a full screen has scrolled the terminal")
+		}
+	})
+}

@@ -27,12 +27,19 @@ type interfacing struct {
 	resume string
 	fork   bool
 	reader bool
+	full   bool
 	prompt string
+}
+
+// looks registers how the interface looks.
+func (o *interfacing) looks(c *cobra.Command) {
+	c.Flags().BoolVar(&o.reader, "screen-reader", false, "print line by line, with words for marks (DSH_SCREEN_READER)")
+	c.Flags().BoolVar(&o.full, "full", false, "draw on the whole screen, instead of printing into the terminal's history (DSH_FULL)")
 }
 
 func (o *interfacing) register(c *cobra.Command) {
 	o.host.register(c.Flags())
-	c.Flags().BoolVar(&o.reader, "screen-reader", false, "print line by line, with words for marks (DSH_SCREEN_READER)")
+	o.looks(c)
 }
 
 // atTerminal reports whether a person sits at both ends.
@@ -130,7 +137,8 @@ func (p *program) face(ctx context.Context, s jsonrpc.Stream, o *interfacing, di
 	show := tui.Options{
 		Model: o.agent.Model, Effort: o.agent.Effort, Mode: o.mode, Keys: keys,
 		Stream: s, In: p.stdin, Out: out, Getenv: p.get, Version: thisBuild().Version, Dir: dir, AddDirs: o.agent.AddDirs, Session: id, Prompt: o.prompt,
-		Color: p.get("NO_COLOR") == "", Reader: o.reader || p.get("DSH_SCREEN_READER") != "", History: past,
+		Color: p.get("NO_COLOR") == "", Full: o.full || p.get("DSH_FULL") != "",
+		Reader: o.reader || p.get("DSH_SCREEN_READER") != "", History: past,
 		Said: func(prompt string) { _ = history.Add(prompt) }, // a prompt that is not remembered is no reason to stop
 	}
 	session, err := tui.Run(ctx, show)
@@ -185,7 +193,7 @@ one that was started last. Without --session it is the session of this folder th
 		},
 	}
 	o.composition.register(c.Flags())
-	c.Flags().BoolVar(&o.reader, "screen-reader", false, "print line by line, with words for marks (DSH_SCREEN_READER)")
+	o.looks(c)
 	c.Flags().StringVar(&o.resume, "session", "", "the session of this `id`, or of an id that begins so; new for a new one")
 	for _, unused := range []string{"profile", "patch", "set"} {
 		_ = c.Flags().MarkHidden(unused) // they are there

@@ -18,7 +18,7 @@ import (
 const (
 	pathConnect = "/v1/connect"
 	pathLogin   = "/v1/login"
-	// cookie holds the token of a browser.
+	// cookie holds what opens the WebSocket to a browser, as long as this server runs.
 	cookie = "dsh-token"
 	// linkTime is how long a one-time link can be used.
 	linkTime = time.Minute
@@ -28,7 +28,7 @@ const (
 	writeTime = 30 * time.Second
 )
 
-// Route is something that answers HTTP.
+// route is something that answers HTTP.
 type route struct {
 	method, path string
 	// open says that it lets in who has no token, because it checks something else.
@@ -81,6 +81,7 @@ func (s *Server) handler() http.Handler {
 
 func (s *Server) deny(w http.ResponseWriter, r *http.Request, code int, err error) {
 	s.refuse.note("a request from "+r.RemoteAddr, err)
+	w.Header().Set("Connection", "close") // who was turned away holds nothing
 	http.Error(w, err.Error(), code)
 }
 
@@ -128,17 +129,17 @@ func (s *Server) named(host string) bool {
 	return false
 }
 
-// knows reports whether a request has the token, in its header or in the cookie of a browser.
+// knows reports whether a request has the token in its header, or what a link gave to a browser.
 func (s *Server) knows(r *http.Request) bool {
 	if given := r.Header.Values("Authorization"); len(given) > 0 {
 		token, ok := strings.CutPrefix(given[0], "Bearer ")
 		return ok && len(given) == 1 && same(token, s.o.Token)
 	}
 	c, err := r.Cookie(cookie)
-	return err == nil && same(c.Value, s.o.Token)
+	return err == nil && same(c.Value, s.browser)
 }
 
-// Link makes a link that lets a browser in, once and within a minute. path is where it then goes.
+// Link makes a link that lets a browser in, once and within a minute. It may be called from any goroutine, on a server that has a WebSocket.
 func (s *Server) Link() string {
 	code := NewToken()
 	s.mu.Lock()
@@ -157,7 +158,7 @@ func (s *Server) Link() string {
 	return scheme + s.tcp.Addr().String() + pathLogin + "?code=" + code
 }
 
-// login gives a browser the token for the code of a link, which is used up.
+// login lets a browser in for the code of a link, which is used up.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	code := r.URL.Query().Get("code")
 	s.mu.Lock()
@@ -169,7 +170,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: cookie, Value: s.o.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.o.TLS != nil,
+		Name: cookie, Value: s.browser, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.o.TLS != nil,
 	})
 	http.Redirect(w, r, "/", http.StatusSeeOther) // nothing secret stays in the address
 }
@@ -182,9 +183,22 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		s.refuse.note("upgrade a connection", err)
 		return
 	}
-	s.clients.Add(1)
+	if !s.enter() {
+		_ = c.CloseNow() // the server ends
+		return
+	}
 	defer s.clients.Done()
 	s.client(r.Context(), frames(r.Context(), c))
+}
+
+// enter counts a client, unless the server has ended.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.clients.Add(1)
+	}
+	return !s.ended
 }
 
 // frames is a stream with one message a frame.

@@ -1,16 +1,22 @@
 package server_test
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/dsh-harness/dsh/surface/server"
 )
 
 // TestTrust_W06_WhoIsTurnedAwayHoldsNothing: half a request, half a body, and a connection that is kept after a refusal all end by themselves.
@@ -48,6 +54,53 @@ func TestTrust_W06_WhoIsTurnedAwayHoldsNothing(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a WebSocket is no request", func(t *testing.T) {
+		t.Parallel()
+		c, b := raw(t, host)
+		if err := c.SetReadDeadline(time.Now().Add(6 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ReadByte(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("a client that says nothing: %v", err)
+		}
+		message := `{"jsonrpc":"2.0","id":7,"method":"echo","params":"still here"}`
+		if err := frame(c, 0x81, uint64(len(message)), []byte(message)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(6 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := b.ReadString('}'); err != nil || !strings.Contains(answer, "still here") {
+			t.Errorf("%q, %v", answer, err)
+		}
+	})
+}
+
+// TestWithACertificate connects over TLS; the client would take HTTP/2, which cannot become a WebSocket.
+func TestWithACertificate(t *testing.T) {
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	s := start(t, server.Options{Listen: "127.0.0.1:0", Token: token, TLS: certified.TLS.Clone()})
+	if !strings.HasPrefix(s.URL(), "wss://127.0.0.1:") {
+		t.Fatalf("it is at %s", s.URL())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	header := http.Header{"Authorization": {"Bearer " + token}}
+	c, _, err := websocket.Dial(ctx, s.URL(), &websocket.DialOptions{HTTPClient: certified.Client(), HTTPHeader: header})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.CloseNow() }()
+	if err := c.Write(ctx, websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"method":"echo","params":"hello"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, answer, err := c.Read(ctx); err != nil || !strings.Contains(string(answer), `"hello"`) {
+		t.Errorf("%s, %v", answer, err)
+	}
+	if _, err := server.Dial(ctx, s.URL(), token); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate that nobody vouches for: %v", err)
+	}
 }
 
 // TestTrust_W08_ABrowserHasNoToken: cookies go to every port of a host, so what a browser keeps opens this server and only as long as it runs.
@@ -70,4 +123,52 @@ func TestTrust_W08_ABrowserHasNoToken(t *testing.T) {
 	}
 }
 
-var _ = bufio.NewReader
+// TestTrust_W06_ConnectionsAreCounted fills a listener: one more is closed at once, and comes in when another has gone.
+func TestTrust_W06_ConnectionsAreCounted(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := server.Limit(inner, 2)
+	taken := make(chan net.Conn, 10)
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			taken <- c
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		accepting.Wait()
+	})
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	dial()
+	dial()
+	first, second := <-taken, <-taken
+	defer func() { _ = second.Close() }()
+	if _, err := dial().Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a third one: %v", err)
+	}
+	_ = first.Close()
+	_ = first.Close() // once more gives no second place
+	dial()
+	third := <-taken
+	defer func() { _ = third.Close() }()
+	if _, err := dial().Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("one too many after it: %v", err)
+	}
+}

@@ -26,8 +26,9 @@ import (
 const (
 	// maxClients bounds the connections at a time.
 	maxClients = 4096
-	// headerTime is how long a client may take to say what it wants.
-	headerTime = 5 * time.Second
+	// requestTime is how long a request may take over HTTP, and how long a client may say nothing before its next one. A WebSocket is
+	// bound by it no more once it is one.
+	requestTime = 5 * time.Second
 	// maxHeader bounds what it says, in bytes.
 	maxHeader = 16 << 10
 	// maxSocketPath is what the address of a unix socket can have, in bytes; see unix(7), and the BSDs have less.
@@ -61,8 +62,12 @@ type Server struct {
 	slots  chan struct{}
 	refuse *refusals
 
+	// browser is what opens the WebSocket to a browser that a link let in. Cookies go to every port of a host: the token must not be one.
+	browser string
+
 	mu      sync.Mutex
 	links   map[string]time.Time // one-time codes, with their ends
+	ended   bool                 // nobody comes in any more
 	clients sync.WaitGroup
 }
 
@@ -74,7 +79,9 @@ func Listen(o Options) (_ *Server, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, slots: make(chan struct{}, maxClients), links: map[string]time.Time{}, refuse: newRefusals(o.Logger)}
+	s := &Server{
+		o: o, slots: make(chan struct{}, maxClients), links: map[string]time.Time{}, refuse: newRefusals(o.Logger), browser: NewToken(),
+	}
 	defer func() {
 		if err != nil {
 			s.shut()
@@ -94,11 +101,16 @@ func Listen(o Options) (_ *Server, err error) {
 	if err := loopback(o.Listen); err != nil && o.TLS == nil && !o.Insecure {
 		return nil, fmt.Errorf("listen on %s: %w, %w: add a certificate, or say that something else protects it", o.Listen, err, ErrBeyond)
 	}
-	if s.tcp, err = net.Listen("tcp", o.Listen); err != nil {
+	tcp, err := net.Listen("tcp", o.Listen)
+	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w: choose another address, or :0 for a free port", o.Listen, errors.Unwrap(err))
 	}
+	s.tcp = limit(tcp, maxClients, s.refuse)
+	var http1 http.Protocols // a WebSocket needs no other
+	http1.SetHTTP1(true)
 	s.http = &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerTime, MaxHeaderBytes: maxHeader, TLSConfig: o.TLS,
+		Handler: s.handler(), MaxHeaderBytes: maxHeader, TLSConfig: o.TLS, Protocols: &http1,
+		ReadTimeout: requestTime, WriteTimeout: requestTime, IdleTimeout: requestTime,
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	return s, nil
@@ -188,6 +200,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.shut()
 	listening.Wait()
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
 	s.clients.Wait()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil

@@ -77,6 +77,8 @@ func actions() []action {
 		does("history", "Find an earlier prompt", (*ui).pickHistory, "ctrl+r"),
 		does("editor", "Write the prompt in VISUAL or EDITOR", (*ui).external, "ctrl+g"),
 		does("redraw", "Draw anew", func(u *ui) { u.failed = u.s.Resize(u.s.Width(), u.s.Height()) }, "ctrl+l"),
+		does("scroll-up", "Back, on a full screen", func(u *ui) { u.s.Scroll(max(u.s.Height()/2, 1)) }, "pgup"),
+		does("scroll-down", "Forth, on a full screen", func(u *ui) { u.s.Scroll(-max(u.s.Height()/2, 1)) }, "pgdown"),
 		does("suspend", "To the shell, and back with fg", (*ui).suspend, "ctrl+z"),
 		{Action{"up", []string{"up", "ctrl+p"}, "Up, and to earlier prompts"}, true, line(-1)},
 		{Action{"down", []string{"down", "ctrl+n"}, "Down, and to later prompts"}, true, line(1)},

@@ -42,6 +42,8 @@ type Options struct {
 	Prompt              string // to begin with; "" for none
 
 	Color bool
+	// Full draws on all of the terminal's other screen, which scrolls by keys, instead of printing into its history.
+	Full bool
 	// Reader is for screen readers: what happens is printed line by line, with words for marks, and only the prompt is drawn.
 	Reader bool
 	// Keys are other keys for actions, by the names of [Actions]; what is not named keeps its own.
@@ -85,7 +87,7 @@ func Run(ctx context.Context, o Options) (sessionID string, err error) {
 	if err != nil || width <= 0 || height <= 0 {
 		width, height = 80, 24
 	}
-	u.s = screen.New(o.Out, screen.Options{Width: width, Height: height, Color: o.Color})
+	u.s = screen.New(o.Out, screen.Options{Width: width, Height: height, Color: o.Color, Full: o.Full && !o.Reader})
 	defer func() {
 		p := recover()
 		_ = u.s.Leave() // the terminal may be gone
