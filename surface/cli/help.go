@@ -56,6 +56,11 @@ func variables() []variable {
 		{"DSH_STATE", "folder of the sessions, and of all else that must not be lost"},
 		{"DSH_PROFILE", "the composition to start from: " + strings.Join(profiles.Names(), ", ")},
 		{"DSH_MODEL", "the model to ask, as provider/model"},
+		{"DSH_FULL", "the interface draws on the whole screen, if it holds anything"},
+		{"DSH_SCREEN_READER", "the interface prints line by line, with words for marks, if it holds anything"},
+		{"DSH_TOKEN", "token of a server that is reached by ws:// or wss://, if it is not the one here"},
+		{"EDITOR", "writes prompts, unless VISUAL names another program"},
+		{"PAGER", "shows the transcript; less when it is not set"},
 		{"NO_COLOR", "no colours on a terminal, if it holds anything"},
 		{"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "where the folders are without DSH_HOME"},
 	}

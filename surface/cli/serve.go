@@ -352,10 +352,6 @@ func (p *program) serveInBackground(ctx context.Context) error {
 
 // find returns a stream to a server: the one at address, or the one that runs when that is "".
 func (p *program) find(ctx context.Context, address string) (jsonrpc.Stream, error) {
-	dirs, err := p.home()
-	if err != nil {
-		return nil, err
-	}
 	if address == "" {
 		all, err := p.reachable()
 		if err != nil {
@@ -367,13 +363,33 @@ func (p *program) find(ctx context.Context, address string) (jsonrpc.Stream, err
 		address = all[len(all)-1].Address
 	}
 	token := ""
-	if strings.HasPrefix(address, "ws") {
-		if token = p.get("DSH_TOKEN"); token == "" {
-			if token, err = tokenOf(dirs.State); err != nil {
-				return nil, failed(err)
-			}
+	if strings.HasPrefix(address, "ws://") || strings.HasPrefix(address, "wss://") {
+		var err error
+		if token, err = p.tokenFor(address); err != nil {
+			return nil, err
 		}
 	}
 	s, err := server.Dial(ctx, address, token)
 	return s, failed(err)
+}
+
+// tokenFor is the token that the server at the address of a WebSocket takes. The one in the state folder goes to nobody but the servers that it opens:
+// the address may be that of a stranger.
+func (p *program) tokenFor(address string) (string, error) {
+	if token := p.get("DSH_TOKEN"); token != "" {
+		return token, nil
+	}
+	all, err := p.reachable()
+	if err != nil {
+		return "", err
+	}
+	if !slices.ContainsFunc(all, func(one running.Process) bool { return one.URL == address }) {
+		return "", failed(fmt.Errorf("connect to %s: it is no server that runs here, see dsh serve --status: set DSH_TOKEN to its token", address))
+	}
+	dirs, err := p.home()
+	if err != nil {
+		return "", err
+	}
+	token, err := tokenOf(dirs.State)
+	return token, failed(err)
 }
