@@ -5,8 +5,11 @@ package acceptance
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTrust_W08_TheTokenGoesToItsServerAlone: an address that somebody was talked into gets nothing that opens the server here.
@@ -49,4 +52,28 @@ func TestTrust_W08_TheTokenGoesToItsServerAlone(t *testing.T) {
 	}
 	check(t, in.Close())
 	check(t, c.Wait())
+}
+
+// TestServer_EndsWhenNobodyNeedsIt, and its log says so, and who was turned away.
+func TestServer_EndsWhenNobodyNeedsIt(t *testing.T) {
+	p := newPlace(t)
+	_, url := p.serving("--idle", "1s")
+	r, err := http.Get("http" + strings.TrimPrefix(url, "ws"))
+	check(t, err)
+	check(t, r.Body.Close())
+	if r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %s", r.Status)
+	}
+	for deadline := time.Now().Add(20 * time.Second); p.dsh("serve", "--status", "--json").Stdout != "[]\n"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not end")
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(p.home, "dsh", "state", "server.log"))
+	check(t, err)
+	for _, want := range []string{"refused a request from 127.0.0.1", "the token is missing or wrong", "nobody needed the server for 1s"} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
 }

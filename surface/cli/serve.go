@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -48,6 +49,7 @@ type serving struct {
 	names      []string
 	cert, key  string
 	insecure   bool
+	idle       time.Duration
 	background bool
 	stop       bool
 	status     bool
@@ -62,7 +64,7 @@ func (p *program) serveCommand() *cobra.Command {
 		Long: `Keeps sessions for clients: they come over a unix socket that only you can open, or over a WebSocket with a token. Several clients may
 watch and steer one session; a turn goes on when its client has gone, and a question waits a day for somebody to come back.
 
-With --background the server goes on when its terminal is closed. --status says where it is, --stop ends it. Its log and its token are in the
+With --background the server goes on when its terminal is closed. --status says where it is, --stop ends it, and --idle has it end by itself. Its log and its token are in the
 state folder, see dsh config path. Beyond loopback it listens only with a certificate, or with --insecure-listen, when something else protects the way.`,
 		Example: `  dsh serve --background
   dsh serve --status
@@ -78,6 +80,7 @@ state folder, see dsh config path. Beyond loopback it listens only with a certif
 	c.Flags().StringVar(&o.cert, "tls-cert", "", "`file` with the certificate of the WebSocket")
 	c.Flags().StringVar(&o.key, "tls-key", "", "`file` with its key")
 	c.Flags().BoolVar(&o.insecure, "insecure-listen", false, "listen beyond loopback without a certificate")
+	c.Flags().DurationVar(&o.idle, "idle", 0, "end when there was no client and no turn for this `time`, such as 30m")
 	c.Flags().BoolVar(&o.background, "background", false, "go on without this terminal")
 	c.Flags().BoolVar(&o.status, "status", false, "say which servers run, and where")
 	c.Flags().BoolVar(&o.stop, "stop", false, "end the servers that run")
@@ -100,6 +103,9 @@ func (p *program) serve(ctx context.Context, o *serving) error {
 
 // serveHere serves until a signal comes.
 func (p *program) serveHere(ctx context.Context, o *serving) error {
+	if o.idle < 0 {
+		return errors.New("--idle must be above 0")
+	}
 	dirs, err := p.home()
 	if err != nil {
 		return err
@@ -138,8 +144,18 @@ func (p *program) serveHere(ctx context.Context, o *serving) error {
 	set := []string{"session-jsonl.address=" + address}
 	return p.host(ctx, &o.host, questionWait, set, func(ctx context.Context, h hosted) error {
 		options := p.connection(&o.host, h)
-		listen.Logger = h.logger
+		if listen.Logger = h.logger; listen.Logger == nil {
+			// Who was turned away is worth a line in any case, of which there are only so many.
+			listen.Logger = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		}
 		listen.Serve = func(ctx context.Context, s jsonrpc.Stream) error { return acp.Serve(ctx, s, options) }
+		ctx, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		if o.idle > 0 {
+			i := &idle{after: o.idle}
+			listen.Serve = i.counting(listen.Serve)
+			defer i.watch(ctx, func() int { return h.hub.Stats().Running }, end)()
+		}
 		s, err := server.Listen(listen)
 		if err != nil {
 			return err
@@ -149,7 +165,11 @@ func (p *program) serveHere(ctx context.Context, o *serving) error {
 			return err
 		}
 		p.note("listening on %s%s", address, and(s.URL()))
-		return s.Serve(ctx)
+		err = s.Serve(ctx)
+		if errors.Is(context.Cause(ctx), errIdle) {
+			p.note("nobody needed the server for %v: it ends", o.idle)
+		}
+		return err
 	})
 }
 
