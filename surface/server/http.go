@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
@@ -221,14 +223,26 @@ func (s *socket) Read() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case kind != websocket.MessageText:
-		return nil, fmt.Errorf("a frame is binary: %w", s.conn.Close(websocket.StatusUnsupportedData, "messages are text"))
+		return nil, s.refuse(websocket.StatusUnsupportedData, "messages are text")
+	case !utf8.Valid(message): // RFC 6455, 8.1; the library leaves it to us
+		return nil, s.refuse(websocket.StatusInvalidFramePayloadData, "text is UTF-8")
 	}
 	return message, nil
+}
+
+// refuse ends the connection and says why.
+func (s *socket) refuse(code websocket.StatusCode, why string) error {
+	_ = s.conn.Close(code, why) // the other side may not care
+	return fmt.Errorf("a message was refused: %s", why)
 }
 
 func (s *socket) Write(message []byte) error {
 	ctx, cancel := context.WithTimeout(s.ctx, writeTime)
 	defer cancel()
+	if !utf8.Valid(message) {
+		// JSON in a log may hold such bytes, and a browser would end the connection, each time that it comes to them.
+		message = bytes.ToValidUTF8(message, []byte("\uFFFD"))
+	}
 	return s.conn.Write(ctx, websocket.MessageText, message)
 }
 

@@ -277,6 +277,33 @@ func raw(t *testing.T, host string) (net.Conn, *bufio.Reader) {
 // TestTrust_W06_AbuseOfTheWebSocketEndsIt sends frames that no client would.
 func TestTrust_W06_AbuseOfTheWebSocketEndsIt(t *testing.T) {
 	_, host := web(t)
+	t.Run("frames", func(t *testing.T) { abuses(t, host) })
+	c, b := raw(t, host)
+	for range 1000 {
+		if err := frame(c, 0x89, 4, []byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := `{"jsonrpc":"2.0","id":7,"method":"echo"}`
+	if err := frame(c, 0x81, uint64(len(message)), []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+	for seen := ""; !strings.Contains(seen, `"id":7`); {
+		chunk := make([]byte, 4096)
+		n, err := b.Read(chunk)
+		if err != nil {
+			t.Fatalf("behind the pings: %v", err)
+		}
+		seen += string(chunk[:n])
+	}
+	if stream, err := server.Dial(t.Context(), "ws://"+host+"/v1/connect", token); err != nil {
+		t.Errorf("after all that: %v", err)
+	} else if _, err := call(t, stream, 1); err != nil {
+		t.Errorf("after all that: %v", err)
+	}
+}
+
+func abuses(t *testing.T, host string) {
 	for name, abuse := range map[string]func(c net.Conn) error{
 		"a frame of 1 GB": func(c net.Conn) error {
 			piece := make([]byte, 1<<20)
@@ -290,6 +317,7 @@ func TestTrust_W06_AbuseOfTheWebSocketEndsIt(t *testing.T) {
 			}
 			return errors.New("all of it was read")
 		},
+		"text that is no UTF-8":    func(c net.Conn) error { return frame(c, 0x81, 12, []byte(`{"a":"`+"\xff\xfe\xfd"+`"} `)) },
 		"a binary frame":           func(c net.Conn) error { return frame(c, 0x82, 2, []byte("{}")) },
 		"a compressed frame":       func(c net.Conn) error { return frame(c, 0xC1, 2, []byte("{}")) },
 		"a reserved kind":          func(c net.Conn) error { return frame(c, 0x83, 0, nil) },
@@ -309,6 +337,7 @@ func TestTrust_W06_AbuseOfTheWebSocketEndsIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // who closes waits for the other side to agree
 			c, b := raw(t, host)
 			if err := abuse(c); err != nil {
 				t.Fatal(err)
@@ -317,35 +346,6 @@ func TestTrust_W06_AbuseOfTheWebSocketEndsIt(t *testing.T) {
 				t.Error("the connection stands")
 			}
 		})
-	}
-	c, b := raw(t, host)
-	for range 1000 {
-		if err := frame(c, 0x89, 4, []byte("ping")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	message := "\xff\xfe{}"
-	if err := frame(c, 0x81, uint64(len(message)), []byte(message)); err != nil {
-		t.Fatal(err)
-	}
-	message = `{"jsonrpc":"2.0","id":7,"method":"echo"}`
-	if err := frame(c, 0x81, uint64(len(message)), []byte(message)); err != nil {
-		t.Fatal(err)
-	}
-	seen := ""
-	for !strings.Contains(seen, `"id":7`) {
-		chunk := make([]byte, 4096)
-		n, err := b.Read(chunk)
-		if err != nil {
-			// Text that is no UTF-8 may end the connection; it does not end the server.
-			break
-		}
-		seen += string(chunk[:n])
-	}
-	if stream, err := server.Dial(t.Context(), "ws://"+host+"/v1/connect", token); err != nil {
-		t.Errorf("after all that: %v", err)
-	} else if _, err := call(t, stream, 1); err != nil {
-		t.Errorf("after all that: %v", err)
 	}
 }
 
