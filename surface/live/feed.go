@@ -71,10 +71,11 @@ type liveBlock struct {
 
 // liveCall is the output of a call that runs.
 type liveCall struct {
-	id   string
-	at   int64
-	base int64 // bytes that are no longer kept
-	text []byte
+	id     string
+	at     int64
+	person bool  // it is no call of the model: turns do not end it
+	base   int64 // bytes that are no longer kept
+	text   []byte
 }
 
 type folded struct {
@@ -137,7 +138,7 @@ func (f *feed) take(e session.Event) {
 			f.calls = slices.DeleteFunc(f.calls, func(c *liveCall) bool { return c.id == d.CallID })
 		}
 	case session.TurnEnd:
-		f.live, f.calls = nil, nil
+		f.live, f.calls = nil, slices.DeleteFunc(f.calls, func(c *liveCall) bool { return !c.person })
 	}
 	for _, p := range f.folds {
 		p.apply(e)
@@ -234,6 +235,20 @@ func (f *feed) output(callID, text string) {
 		c.text = slices.Clone(c.text[over:])
 	}
 	f.tellLocked()
+}
+
+// beginOutput makes room for the output of something that is no call of the model, until [feed.endOutput].
+func (f *feed) beginOutput(callID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, &liveCall{id: callID, at: f.agent.Session().Next(), person: true})
+}
+
+// runs reports whether there is live output of a call.
+func (f *feed) runs(callID string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.calls, func(c *liveCall) bool { return c.id == callID })
 }
 
 // endOutput forgets the output of something that is no call of the model.

@@ -397,6 +397,64 @@ func TestShellIsRunAndTold(t *testing.T) {
 	}
 }
 
+// TestShellOutputIsToldOnceAcrossTurns: a command of the person's is not the turn's, so that its output goes on where it was.
+func TestShellOutputIsToldOnceAcrossTurns(t *testing.T) {
+	world := livetest.New(t, livetest.Options{})
+	hold := make(chan struct{})
+	turn := testllm.Text("one")
+	turn.Wait = hold
+	world.Model.Script(turn)
+	s := create(t, world)
+	defer s.Release()
+	w := watch(t, s, 0)
+	prompt(t, s, "hi")
+	until(t, w, session.StepStart)
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Shell(t.Context(), protocol.ShellParams{Command: "echo plum; i=0; while [ ! -e go ] && [ $i -lt 500 ]; do sleep 0.02; i=$((i+1)); done; echo pear"})
+		done <- err
+	}()
+	output := func(word string) func(live.Item) bool {
+		return func(i live.Item) bool { return i.Progress != nil && strings.Contains(i.Progress.Text, word) }
+	}
+	items(t, w, output("plum"))
+	close(hold)
+	until(t, w, session.TurnEnd)
+	if err := os.WriteFile(filepath.Join(world.Dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all := items(t, w, output("pear"))
+	if p := all[len(all)-1].Progress; p.Offset != int64(len("plum\n")) || p.Text != "pear\n" {
+		t.Errorf("after the turn it goes on with %q at %d", p.Text, p.Offset)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShellIsConfinedByTheMode(t *testing.T) {
+	world := livetest.New(t, livetest.Options{})
+	s := create(t, world)
+	defer s.Release()
+	touch := func(name string) (protocol.ShellResult, error) {
+		return s.Shell(t.Context(), protocol.ShellParams{Command: "echo hello > " + name})
+	}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(world.Dir, name))
+		return err == nil
+	}
+	if r, err := touch("a.txt"); err != nil || r.Code != 0 || !there("a.txt") {
+		t.Fatalf("in the mode ask: %+v, %v", r, err)
+	}
+	if err := s.SetMode(t.Context(), "read-only", "test"); err != nil {
+		t.Fatal(err)
+	}
+	r, err := touch("b.txt")
+	if there("b.txt") || (err == nil && r.Code == 0) {
+		t.Errorf("a read-only session was written in: %+v, %v", r, err)
+	}
+}
+
 func TestFilesAreFound(t *testing.T) {
 	world := livetest.New(t, livetest.Options{})
 	for name, text := range map[string]string{"main.go": "", "pkg/parser/parse.go": "", "pkg/parser/parse_test.go": "", "out/junk.go": "", ".gitignore": "out/\n"} {

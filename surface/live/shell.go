@@ -38,6 +38,7 @@ func (s *Session) Shell(ctx context.Context, p protocol.ShellParams) (protocol.S
 		return protocol.ShellResult{}, errors.New("run a command: the session has no folder")
 	}
 	id := "shell-" + uuid7.New()
+	f.beginOutput(id)
 	defer f.endOutput(id)
 	var kept []byte
 	cut := false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/dsh-harness/dsh/agent"
 	"github.com/dsh-harness/dsh/plugin"
@@ -178,7 +179,7 @@ func (w *Watch) event() Item {
 		}
 	case session.TurnEnd:
 		clear(w.names)
-		clear(w.calls)
+		maps.DeleteFunc(w.calls, func(id string, _ int64) bool { return !w.f.runs(id) })
 	}
 	return item
 }
