@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/dsh-harness/dsh"
 	"github.com/dsh-harness/dsh/internal/testllm"
 	"github.com/dsh-harness/dsh/llm"
@@ -22,11 +20,6 @@ import (
 	"github.com/dsh-harness/dsh/surface/live"
 	"github.com/dsh-harness/dsh/surface/live/livetest"
 )
-
-func TestMain(m *testing.M) {
-	dsh.Guard()
-	goleak.VerifyTestMain(m)
-}
 
 func create(t *testing.T, w *livetest.World) *live.Session {
 	t.Helper()
@@ -159,7 +152,9 @@ func TestWhatNobodyNeedsIsParkedAndGoesOn(t *testing.T) {
 	s := create(t, world)
 	prompt(t, s, "hi")
 	until(t, watch(t, s, 0), session.TurnEnd)
-	if err := s.SetMode(t.Context(), "read-only", "test"); err != nil {
+	if err := errors.Join(
+		s.SetMode(t.Context(), "read-only", "test"), s.SetModel(t.Context(), "scripted/large"), s.SetEffort(t.Context(), "high"),
+	); err != nil {
 		t.Fatal(err)
 	}
 	id := s.ID()
@@ -172,13 +167,33 @@ func TestWhatNobodyNeedsIsParkedAndGoesOn(t *testing.T) {
 	if n := world.Hub.Stats().Parked; n != 1 {
 		t.Errorf("%d sessions are parked", n)
 	}
-	s, err := world.Hub.Open(t.Context(), id, dsh.AgentOptions{})
-	if err != nil {
-		t.Fatal(err)
+	// Many wake it at once: a second agent would find the log locked.
+	all := make([]*live.Session, 8)
+	var waking sync.WaitGroup
+	for i := range all {
+		waking.Go(func() {
+			var err error
+			if all[i], err = world.Hub.Open(t.Context(), id, dsh.AgentOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	defer s.Release()
+	waking.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, s := range all {
+		defer s.Release()
+	}
+	if n := world.Hub.Stats().Live; n != 1 {
+		t.Errorf("%d agents live", n)
+	}
+	s = all[0]
 	w := watch(t, s, 0)
 	until(t, w, session.TurnEnd)
+	if m, effort, err := s.Model(t.Context()); err != nil || m.Ref() != "scripted/large" || effort != "high" {
+		t.Errorf("the model is %s with %q, %v", m.Ref(), effort, err)
+	}
 	prompt(t, s, "again")
 	until(t, w, session.TurnEnd)
 	if m, err := s.Mode(t.Context()); err != nil || m != "read-only" {
