@@ -224,6 +224,38 @@ func TestASessionWithoutEventsIsParkedAndBeginsAgain(t *testing.T) {
 	}
 }
 
+// TestWhatIsDeletedIsGone: also for who still holds it, and also when nothing of it was stored yet.
+func TestWhatIsDeletedIsGone(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stored=%v", stored), func(t *testing.T) {
+			world := livetest.New(t, livetest.Options{})
+			world.Model.Script(testllm.Text("one"))
+			s := create(t, world)
+			defer s.Release()
+			if stored {
+				w := watch(t, s, 0)
+				prompt(t, s, "hi")
+				until(t, w, session.TurnEnd)
+				if err := s.WhenIdle(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := world.Hub.Delete(t.Context(), s.ID()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Deliver(t.Context(), live.NewMessageID(), []llm.Block{llm.Text("again")}, false); !errors.Is(err, session.ErrNotFound) {
+				t.Errorf("who holds it gets %v", err)
+			}
+			if _, err := world.Hub.Open(t.Context(), s.ID(), dsh.AgentOptions{}); !errors.Is(err, session.ErrNotFound) {
+				t.Errorf("who opens it gets %v", err)
+			}
+			if all, err := world.Hub.Search(t.Context(), protocol.SearchParams{}); err != nil || len(all.Sessions) != 0 {
+				t.Errorf("the list is %+v, %v", all, err)
+			}
+		})
+	}
+}
+
 // write is a turn that writes a file, which the mode ask asks about.
 func write(name, content string) testllm.Turn {
 	arguments, _ := json.Marshal(map[string]string{"file_path": name, "content": content})
@@ -408,6 +440,35 @@ func TestShellIsRunAndTold(t *testing.T) {
 	prompt(t, s, "what happened?")
 	until(t, w, session.TurnEnd)
 	if body := string(world.Model.Requests()[0].Body); !strings.Contains(body, "echo hello") || !strings.Contains(body, "exit code 3") {
+		t.Errorf("the model was sent %s", body)
+	}
+}
+
+func TestWhatWasRunIsToldAfterParking(t *testing.T) {
+	world := livetest.New(t, livetest.Options{Park: time.Millisecond})
+	world.Model.Script(testllm.Text("one"), testllm.Text("I see."))
+	s := create(t, world)
+	prompt(t, s, "hi")
+	until(t, watch(t, s, 0), session.TurnEnd)
+	if _, err := s.Shell(t.Context(), protocol.ShellParams{Command: "echo plum"}); err != nil {
+		t.Fatal(err)
+	}
+	id := s.ID()
+	s.Release()
+	for deadline := time.Now().Add(10 * time.Second); world.Hub.Stats().Live > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not parked")
+		}
+	}
+	s, err := world.Hub.Open(t.Context(), id, dsh.AgentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Release()
+	w := watch(t, s, -1)
+	prompt(t, s, "what happened?")
+	until(t, w, session.TurnEnd)
+	if body := string(world.Model.Requests()[1].Body); !strings.Contains(body, "echo plum") {
 		t.Errorf("the model was sent %s", body)
 	}
 }

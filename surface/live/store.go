@@ -231,15 +231,21 @@ func (h *Hub) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	defer e.unlock()
+	unstored := e.known && e.o.Resume == "" // it was parked before it had an event
 	if f := e.now(); f != nil {
 		if f.busy() {
 			return &BusyError{id, f.state()}
 		}
+		unstored = f.agent.Session().Next() == 0
 		if err := e.endLocked(ctx); err != nil {
 			return err
 		}
 	}
 	e.known = false
+	e.o.Resume, e.o.SessionID = id, "" // who still holds it finds nothing, rather than beginning it again
+	if unstored {
+		return nil
+	}
 	return kept.Delete(ctx, id)
 }
 
