@@ -19,6 +19,7 @@ import (
 	"github.com/dsh-harness/dsh/session"
 	"github.com/dsh-harness/dsh/surface/live"
 	"github.com/dsh-harness/dsh/surface/live/livetest"
+	"github.com/dsh-harness/dsh/workspace"
 )
 
 func create(t *testing.T, w *livetest.World) *live.Session {
@@ -510,6 +511,17 @@ func TestShellOutputIsToldOnceAcrossTurns(t *testing.T) {
 
 func TestShellIsConfinedByTheMode(t *testing.T) {
 	world := livetest.New(t, livetest.Options{})
+	a, err := world.Harness.Open(t.Context(), dsh.AgentOptions{Dir: world.Dir, Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	level, why := a.Workspace().Sandbox()
+	if err := a.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if level == workspace.SandboxNone {
+		t.Skip("nothing confines commands here: " + why)
+	}
 	s := create(t, world)
 	defer s.Release()
 	touch := func(name string) (protocol.ShellResult, error) {

@@ -23,7 +23,7 @@ const (
 )
 
 // Shell runs a command line that the person typed, in the session's folder. Nobody is asked about it, since a person wrote it, but it is
-// confined as the agent's commands are. Its output comes live to the watches, as that of the call "shell-…", and is told to the model with
+// confined as the agent's commands are. Where there is no sandbox nothing confines it, as an agent's command that a person allows there. Its output comes live to the watches, as that of the call "shell-…", and is told to the model with
 // the next prompt. Cancelling ctx ends the command.
 func (s *Session) Shell(ctx context.Context, p protocol.ShellParams) (protocol.ShellResult, error) {
 	if strings.TrimSpace(p.Command) == "" {
