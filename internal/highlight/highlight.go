@@ -40,6 +40,8 @@ type language struct {
 	noEscape string   // quotes in which a backslash is nothing special
 	keywords string   // between blanks
 	anyCase  bool     // keywords in either case
+	apart    bool     // a comment begins a word: $# and a#b have none
+	chars    bool     // ' encloses one character, and else begins the name of a lifetime
 }
 
 // languages are those that are known. The list is short enough to be looked through for each block of code.
@@ -50,18 +52,20 @@ func languages() []language {
 		return l
 	}
 	hash := language{line: []string{"#"}, quotes: []string{`"`, `'`}}
+	apart, rust := hash, c
+	apart.apart, rust.chars = true, true
 	return []language{
 		with(c, "go golang", "break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false iota any error string int bool byte rune"),
 		with(c, "js javascript jsx ts typescript tsx mjs", "async await break case catch class const continue debugger default delete do else enum export extends false finally for from function if implements import in instanceof interface let new null of private protected public readonly return static super switch this throw true try type typeof undefined var void while with yield"),
-		with(c, "rust rs", "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type unsafe use where while Some None Ok Err"),
+		with(rust, "rust rs", "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type unsafe use where while Some None Ok Err"),
 		with(c, "c cpp c++ h hpp cc objc", "auto bool break case catch char class const constexpr continue default delete do double else enum explicit extern false float for friend goto if inline int long namespace new nullptr operator override private protected public return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void volatile while"),
 		with(c, "java kotlin kt scala dart groovy", "abstract as break case catch class const continue data default do else enum extends false final finally for fun if implements import in instanceof interface is new null object open override package private protected public return sealed static super suspend switch this throw throws true try val var void when while with yield int long boolean double"),
 		with(c, "cs csharp swift php zig", "abstract actor async await base bool break case catch class comptime const continue default defer do echo else enum extension extends false final fn foreach for func function guard if implements import in init inout int interface internal is let namespace new nil null override private protocol protected pub public return sealed self static string struct super switch this throw throws true try using var void where while"),
 		with(language{line: []string{"#"}, quotes: []string{`"""`, `'''`, `"`, `'`}}, "python py", "and as assert async await break class continue def del elif else except False finally for from global if import in is lambda match None nonlocal not or pass raise return self True try while with yield"),
 		with(hash, "ruby rb elixir ex exs crystal", "alias and begin break case class def defmodule do else elsif end ensure false fn for if in module next nil not or raise redo require rescue retry return self super then true unless until when while yield"),
-		with(language{line: []string{"#"}, quotes: []string{`"`, `'`}, noEscape: `'`}, "sh bash shell zsh console fish", "case do done elif else esac export fi for function if in local return set then until while echo cd exit"),
+		with(language{line: []string{"#"}, quotes: []string{`"`, `'`}, noEscape: `'`, apart: true}, "sh bash shell zsh console fish", "case do done elif else esac export fi for function if in local return set then until while echo cd exit"),
 		with(language{line: []string{"--"}, block: []string{"/*", "*/"}, quotes: []string{`'`, `"`}, anyCase: true}, "sql postgres mysql sqlite", "add all alter and as asc begin between by case check column commit constraint create default delete desc distinct drop else end exists foreign from group having if in index inner insert into is join key left like limit not null on or order outer primary references returning right rollback select set table then union unique update values view when where with"),
-		with(hash, "yaml yml toml ini conf dockerfile makefile make hcl terraform tf nix", "true false null yes no on off FROM RUN COPY ADD ENV ARG WORKDIR USER CMD ENTRYPOINT EXPOSE VOLUME AS"),
+		with(apart, "yaml yml toml ini conf dockerfile makefile make hcl terraform tf nix", "true false null yes no on off FROM RUN COPY ADD ENV ARG WORKDIR USER CMD ENTRYPOINT EXPOSE VOLUME AS"),
 		with(language{quotes: []string{`"`}}, "json json5 jsonc", "true false null"),
 		with(language{line: []string{"--"}, block: []string{"--[[", "]]"}, quotes: []string{`"`, `'`}}, "lua", "and break do else elseif end false for function if in local nil not or repeat return then true until while"),
 		with(language{line: []string{"--"}, block: []string{"{-", "-}"}, quotes: []string{`"`}}, "haskell hs elm", "case class data deriving do else if import in infix instance let module newtype of then type where"),
@@ -108,6 +112,7 @@ func (x *Lexer) Line(s string) []Piece {
 		return []Piece{{s, Plain}}
 	}
 	var all []Piece
+	whole := s
 	add := func(n int, k Kind) {
 		if last := len(all) - 1; last >= 0 && all[last].Kind == k {
 			all[last].Text += s[:n]
@@ -128,7 +133,8 @@ func (x *Lexer) Line(s string) []Piece {
 			add(n, k)
 			continue
 		}
-		if slices.ContainsFunc(x.l.line, func(c string) bool { return strings.HasPrefix(s, c) && !x.opens(s) }) {
+		begins := !x.l.apart || len(s) == len(whole) || strings.ContainsRune(" \t;&|()", rune(whole[len(whole)-len(s)-1]))
+		if begins && slices.ContainsFunc(x.l.line, func(c string) bool { return strings.HasPrefix(s, c) && !x.opens(s) }) {
 			add(len(s), Comment)
 			break
 		}
@@ -166,6 +172,11 @@ func (x *Lexer) opens(s string) bool {
 }
 
 func (x *Lexer) quote(s string) string {
+	if x.l.chars && strings.HasPrefix(s, "'") && !strings.HasPrefix(s, `'\`) {
+		if _, n := utf8.DecodeRuneInString(s[1:]); !strings.HasPrefix(s[1+n:], "'") {
+			return ""
+		}
+	}
 	for _, q := range x.l.quotes {
 		if strings.HasPrefix(s, q) {
 			return q

@@ -26,6 +26,10 @@ func TestLines(t *testing.T) {
 		{"diff", "+a\n-b\n c\n@@ d", "A‹+a›\nR‹-b›\n‹ c›\nK‹@@ d›"},
 		{"lua", "--[[ a\nb ]] local x", "C‹--[[ a›\nC‹b ]]›‹ ›K‹local›‹ x›"},
 		{"nobody knows", "func // 1", "‹func // ›N‹1›"},
+		{"sh", "n=$# ${#a} a#b;# c", "‹n=$# ${#a} a#b;›C‹# c›"},
+		{"yaml", "# a\nurl: x#y # c", "C‹# a›\n‹url: x#y ›C‹# c›"},
+		{"rust", `fn f<'a>(x: &'a str) { 'x' '\'' }`, `K‹fn›‹ f<'a>(x: &'a str) { ›S‹'x'›‹ ›S‹'\''›‹ }›`},
+		{"rust", "'", "‹'›"},
 		{"json", `{"a": [1, true]}`, `‹{›S‹"a"›‹: [›N‹1›‹, ›K‹true›‹]}›`},
 	} {
 		x := New(c.lang)
